@@ -1,0 +1,159 @@
+"""The right to run, until a time, renewed by the heartbeat.
+
+When it is lost, the body that runs under it is cancelled, once, by the rules of `asyncio.timeout`: the cancellation
+is ours to take back, and one that came from elsewhere goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from inturn.errors import LeaseLost
+from inturn.locks import arguments
+from inturn.observe import metrics
+from inturn.process.heartbeat import margin_s
+from inturn.process.process import Process
+from inturn.store import clock
+from inturn.store.protocol import Acquired, Extended, Request
+
+log = logging.getLogger("inturn.locks")
+
+
+class Lease:
+    """What the holder of a lock holds. `fence` grows with every grant: pass it on to whatever you write to."""
+
+    __slots__ = (
+        "_body", "_cancelling", "_doubt_until", "_process", "arrival", "confirmed_at", "depth", "fence", "fixed_until",
+        "granted_at", "is_released", "loop", "name", "owner", "partition", "token", "ttl_s", "why_lost",
+    )  # fmt: skip
+
+    def __init__(self, process: Process, request: Request, answer: Acquired) -> None:
+        self.name = request.name
+        self.token = request.token
+        self.owner = request.owner
+        self.fence = answer.fence
+        self.arrival = answer.arrival
+        self.partition = process.store.partition_of(request.name)
+        self.loop = asyncio.get_running_loop()
+        self.ttl_s = request.ttl_ms / 1000
+        self.confirmed_at = answer.sent_at
+        self.fixed_until = _fixed_until(answer.sent_at, answer.life_left_ms)
+        self.granted_at = clock.now()
+        self.depth = 1
+        self.is_released = False
+        self.why_lost = ""
+        self._process = process
+        self._doubt_until = answer.doubt_until
+        self._body: asyncio.Task[Any] | None = None
+        self._cancelling = 0
+
+    # -- what the holder can ask -------------------------------------------------------------------------------------------
+
+    @property
+    def lost(self) -> bool:
+        return bool(self.why_lost)
+
+    def remaining(self) -> float:
+        """Seconds for which the lease is certain, if nothing renews it. 0 when it is lost or released."""
+        if self.is_over:
+            return 0.0
+        return max(0.0, self._process.heartbeat.deadline_of(self) - clock.now())
+
+    @property
+    def is_over(self) -> bool:
+        return self.is_released or self.lost
+
+    def check(self) -> None:
+        """Raise `LeaseLost` if the lease is lost. For bodies that cannot be cancelled."""
+        if self.lost or (not self.is_released and self.remaining() == 0.0):
+            raise LeaseLost(self.name, self.fence, self.why_lost or "no renewal in time")
+
+    async def extend(self, additional_time: arguments.Seconds, replace_ttl: bool = False) -> bool:
+        """Move the end of a lease that has one; a lease that the heartbeat renews is confirmed with the store."""
+        self.check()
+        ms = round(arguments.ttl(additional_time, "additional_time") * 1000)
+        how = "set" if replace_ttl else "add"
+        answer = await self._process.store.extend(self.name, self.token, how, ms)
+        return self.extended(answer)
+
+    def extended(self, answer: Extended) -> bool:
+        if answer.status == "lost":
+            self.lose("it was gone when it should have been extended")
+            self.check()
+        self.confirmed_at = max(self.confirmed_at, answer.sent_at)
+        if self.fixed_until:
+            self.fixed_until = _fixed_until(answer.sent_at, answer.life_left_ms)
+        return True
+
+    async def release(self) -> None:
+        """Give the lock back. Raises `LeaseLost` if it had been lost before."""
+        if self.is_released:
+            return
+        self.is_released = True
+        registry = self._process.registry
+        registry.holding.pop(self.token, None)
+        metrics.hold_seconds.observe(clock.now() - self.granted_at)
+        if self.lost:
+            # the store may not know yet, or may not answer: that must not keep the loser waiting, but the release
+            # is on its way before the loser can ask for the lock again
+            registry.abandon(self.name, self.token)
+            await asyncio.sleep(0)
+            raise LeaseLost(self.name, self.fence, self.why_lost)
+        released = await registry.give_back(self.name, self.token, self._doubt_until)
+        if released.status != "released":
+            self._note_loss("it was gone when it was released")
+            raise LeaseLost(self.name, self.fence, self.why_lost)
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("release name=%s fence=%d held=%.3fs", self.name, self.fence, clock.now() - self.granted_at)
+
+    # -- a body under the lease ----------------------------------------------------------------------------------------------
+
+    def enter_body(self) -> None:
+        self._body = asyncio.current_task()
+        self._cancelling = self._body.cancelling() if self._body is not None else 0
+
+    async def leave_body(self) -> bool:
+        """The body is over; from here on it is not cancelled any more. Answers whether a cancellation was ours."""
+        body, self._body = self._body, None
+        if body is None or not self.lost:
+            return False
+        is_ours = body.uncancel() <= self._cancelling
+        if is_ours:
+            # a cancellation that the body did not live to see would strike at the next await: let it strike here
+            try:
+                await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                if body.cancelling() > self._cancelling:
+                    raise
+        return is_ours
+
+    def lose(self, why: str) -> None:
+        """On the loop: note it, and cancel the body if it is still running."""
+        if self.is_over:
+            return
+        self._note_loss(why)
+        if self._body is not None:
+            self._body.cancel(f"the lease on {self.name!r} was lost: {why}")
+
+    def disown(self, why: str) -> None:
+        self.why_lost = self.why_lost or why
+        self.is_released = True
+        self._body = None
+
+    def _note_loss(self, why: str) -> None:
+        self.why_lost = why
+        metrics.lost.labels(why).inc()
+        log.warning("lost name=%s fence=%d held=%.3fs why=%s", self.name, self.fence, clock.now() - self.granted_at, why)
+
+    def __repr__(self) -> str:
+        state = "released" if self.is_released else f"lost: {self.why_lost}" if self.lost else "held"
+        return f"<Lease {self.name!r} fence={self.fence} {state}>"
+
+
+def _fixed_until(sent_at: float, life_left_ms: int) -> float:
+    if not life_left_ms:
+        return 0.0
+    life_s = life_left_ms / 1000
+    return sent_at + life_s - margin_s(life_s)

@@ -1,0 +1,225 @@
+"""`app.lock`: one holder per name, in order of arrival, fenced, kept alive by the heartbeat.
+
+Methods are named as in redis-py's `Lock` and mean the same. A lock object may be shared by tasks: each task has its own
+hold, and nobody can release another one's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from types import TracebackType
+
+from inturn.errors import AlreadyHeld, DeadlockDetected, LeaseLost, LockMismatch, LockTimeout, NotHeld, StoreUnavailable
+from inturn.locks import arguments
+from inturn.locks.lease import Lease
+from inturn.observe import metrics
+from inturn.process.identity import read_token
+from inturn.process.process import Process
+from inturn.store import clock
+from inturn.store.protocol import Acquired, Request
+
+log = logging.getLogger("inturn.locks")
+
+
+class Lock:
+    """A lock by name. `async with lock as lease:`, or `acquire` and `release`."""
+
+    def __init__(
+        self,
+        process: Process,
+        name: str,
+        ttl: arguments.Seconds = 30,
+        wait: arguments.Seconds | None = None,
+        *,
+        priority: int = 0,
+        renew: bool = True,
+        max_life: arguments.Seconds | None = None,
+        owner: str | None = None,
+        reentrant: bool = False,
+        capacity: int = 1,
+        weight: int = 1,
+    ) -> None:
+        self.name = arguments.name(name)
+        self.ttl_s = arguments.ttl(ttl)
+        self.wait_s = arguments.wait(wait)
+        self.priority = arguments.whole(priority, "priority", -arguments.MAX_PRIORITY, arguments.MAX_PRIORITY)
+        self.owner = None if owner is None else arguments.name(owner, "owner")
+        self.reentrant = reentrant
+        self.capacity = capacity
+        self.weight = weight
+        life_s = 0.0 if max_life is None else arguments.ttl(max_life, "max_life")
+        self._ttl_ms = round(self.ttl_s * 1000) if renew else 0
+        self._life_ms = round(life_s * 1000) if renew else round(min(self.ttl_s, life_s or self.ttl_s) * 1000)
+        self._process = process
+        self._holds: dict[str, list[Lease]] = {}
+
+    # -- redis-py's names ------------------------------------------------------------------------------------------------
+
+    async def acquire(
+        self, blocking: bool | None = None, blocking_timeout: arguments.Seconds | None = None
+    ) -> bool:
+        """Take the lock; `False` if it was not granted in time. `lease` then is what is held."""
+        if blocking is False:
+            wait_s: float | None = 0.0
+        elif blocking_timeout is not None:
+            wait_s = arguments.wait(blocking_timeout, "blocking_timeout")
+        else:
+            wait_s = None if blocking else self.wait_s
+        try:
+            await self._take(wait_s)
+        except LockTimeout:
+            return False
+        return True
+
+    async def take(self) -> Lease:
+        """As `acquire`, but answers the lease, and raises `LockTimeout` if it was not granted in time."""
+        return await self._take(self.wait_s)
+
+    def owned_by(self, owner: str) -> Lock:
+        """This lock, used in the name of `owner` instead of the current task."""
+        lock = copy.copy(self)
+        lock.owner = owner
+        return lock
+
+    async def release(self) -> None:
+        """Give back what this task (or `owner`) holds. `NotHeld` if that is nothing, `LeaseLost` if it was lost."""
+        lease = self._pop()
+        if lease is not None:
+            await lease.release()
+
+    async def extend(self, additional_time: arguments.Seconds, replace_ttl: bool = False) -> bool:
+        return await self._mine().extend(additional_time, replace_ttl)
+
+    async def reacquire(self) -> bool:
+        """Set the life of a fixed-life lease to its full length again."""
+        return await self._mine().extend((self._life_ms or self._ttl_ms) / 1000, replace_ttl=True)
+
+    async def locked(self) -> bool:
+        """Whether anyone holds it."""
+        await self._process.ready()
+        return await self._process.store.inspect(self.name) is not None
+
+    async def owned(self) -> bool:
+        """Whether this task (or `owner`) holds it, by the store's own word."""
+        holds = self._holds.get(self._owner())
+        if not holds or holds[-1].is_over:
+            return False
+        view = await self._process.store.inspect(self.name)
+        return view is not None and any(holder.token == holds[-1].token for holder in view.holders)
+
+    @property
+    def lease(self) -> Lease:
+        """What this task (or `owner`) holds; `NotHeld` if nothing."""
+        return self._mine()
+
+    async def __aenter__(self) -> Lease:
+        lease = await self.take()
+        if lease.depth == 1:
+            lease.enter_body()
+        return lease
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        lease = self._pop()
+        if lease is None:  # an inner block of a reentrant lock
+            return
+        is_ours = await lease.leave_body()
+        try:
+            await lease.release()
+        except (LeaseLost, StoreUnavailable) as failure:
+            if error is None or (is_ours and isinstance(error, asyncio.CancelledError)):
+                raise failure from error
+            # the body's own error must not be hidden by ours
+            log.warning("release name=%s after an error of the body: %s", self.name, failure)
+
+    # -- taking ------------------------------------------------------------------------------------------------------------
+
+    async def _take(self, wait_s: float | None) -> Lease:
+        process = self._process
+        await process.ready()
+        owner = self._owner()
+        started_at = clock.now()
+        left_s = wait_s
+        while True:
+            request = Request(
+                self.name, process.registry.new_token(), owner, self.capacity, self.weight, self._ttl_ms,
+                self._life_ms, self.priority, wait_s != 0.0,
+            )  # fmt: skip
+            answer = await self._claim(request, left_s)
+            waited_s = clock.now() - started_at
+            if answer.status != "granted":
+                return self._refused(answer, owner, waited_s)
+            lease = Lease(process, request, answer)
+            process.hold(lease)
+            if lease.remaining() > 0.0:
+                break
+            # expired on arrival: the answer took longer than the lease lives, so it is as if we had not been asked yet
+            process.registry.holding.pop(lease.token, None)
+            process.registry.abandon(self.name, lease.token)
+            left_s = None if wait_s is None else wait_s - waited_s
+            if left_s is not None and left_s <= 0.0:
+                raise LockTimeout(self.name, waited_s)
+        self._holds.setdefault(owner, []).append(lease)
+        metrics.acquired.inc()
+        metrics.wait_seconds.observe(waited_s)
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("acquire name=%s fence=%d waited=%.3fs owner=%s", self.name, lease.fence, waited_s, owner)
+        return lease
+
+    async def _claim(self, request: Request, wait_s: float | None) -> Acquired:
+        outcome = "cancelled"
+        try:
+            answer = await self._process.registry.claim(request, wait_s)
+            outcome = ""
+            return answer
+        except StoreUnavailable:
+            outcome = "unavailable"
+            raise
+        except DeadlockDetected:
+            outcome = "deadlock"
+            raise
+        finally:
+            if outcome:
+                metrics.acquisitions.labels(outcome).inc()
+
+    def _refused(self, answer: Acquired, owner: str, waited_s: float) -> Lease:
+        """Re-enter if that was asked for; otherwise say why not."""
+        holding = self._process.registry.holding.get(answer.other)
+        if answer.status == "own" and self.reentrant and isinstance(holding, Lease) and not holding.is_over:
+            holding.depth += 1
+            self._holds.setdefault(owner, []).append(holding)
+            return holding
+        metrics.acquisitions.labels({"waiting": "timeout"}.get(answer.status, answer.status)).inc()
+        if answer.status == "own":
+            raise AlreadyHeld(self.name, owner)
+        if answer.status == "mismatch":
+            raise LockMismatch(self.name, self.capacity, int(answer.other))
+        holder = "{}:{}".format(*read_token(answer.other)) if answer.other else None
+        log.info("contention name=%s waited=%.3fs holder=%s", self.name, waited_s, holder or "-")
+        raise LockTimeout(self.name, waited_s, holder)
+
+    # -- who holds what ------------------------------------------------------------------------------------------------------
+
+    def _owner(self) -> str:
+        return self.owner or self._process.owner()
+
+    def _mine(self) -> Lease:
+        holds = self._holds.get(self._owner())
+        if not holds:
+            raise NotHeld(self.name)
+        return holds[-1]
+
+    def _pop(self) -> Lease | None:
+        """The lease to release now; `None` while an outer block of a reentrant lock still needs it."""
+        owner = self._owner()
+        holds = self._holds.get(owner)
+        if not holds:
+            raise NotHeld(self.name)
+        lease = holds.pop()
+        if not holds:
+            del self._holds[owner]
+        lease.depth -= 1
+        return lease if lease.depth == 0 else None

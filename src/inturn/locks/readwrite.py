@@ -1,0 +1,35 @@
+"""Many readers or one writer, on the one structure: a reader weighs 1, a writer as much as there is."""
+
+from __future__ import annotations
+
+from inturn.locks import arguments
+from inturn.locks.lock import Lock
+from inturn.process.process import Process
+
+
+class ReadWriteLock:
+    """`read()` and `write()` are locks of the same name. It is fair: nobody passes a writer that waits."""
+
+    def __init__(
+        self,
+        process: Process,
+        name: str,
+        ttl: arguments.Seconds = 30,
+        wait: arguments.Seconds | None = None,
+        *,
+        priority: int = 0,
+        owner: str | None = None,
+    ) -> None:
+        def lock(weight: int) -> Lock:
+            return Lock(
+                process, name, ttl, wait, priority=priority, owner=owner, capacity=arguments.MAX_PERMITS, weight=weight
+            )
+
+        self._read = lock(1)
+        self._write = lock(arguments.MAX_PERMITS)
+
+    def read(self) -> Lock:
+        return self._read
+
+    def write(self) -> Lock:
+        return self._write

@@ -1,0 +1,1 @@
+"""Metrics and, later, logs and traces: one name per transition, by the words of the glossary."""

@@ -1,0 +1,210 @@
+"""One thread per process that keeps every lease and every waiting place alive, and watches over their deadlines.
+
+It has an event loop and a connection of its own, so that a blocked loop of the application loses nothing. It never
+touches a task: what has to happen is posted to the loop concerned. An error is logged and the thread goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+
+from inturn.errors import InTurnError, StoreUnavailable
+from inturn.observe import metrics
+from inturn.process.registry import Held, Registry
+from inturn.store import clock
+from inturn.store.protocol import BEAT_S, PLACE_LIVES_MS, Beat, Notice
+
+log = logging.getLogger("inturn.heartbeat")
+
+REST_AFTER_S = 5.0
+"""A process that holds nothing and waits for nothing stops beating after this time."""
+
+Chore = Callable[[], Awaitable[None]]
+
+
+def margin_s(ttl_s: float) -> float:
+    """How long before its end a lease counts as over, so that its body has time to stop."""
+    return min(max(ttl_s * 0.1, 0.25), ttl_s / 2)
+
+
+class Heartbeat:
+    def __init__(self, registry: Registry) -> None:
+        self.is_resting = False
+        self.chores: list[Chore] = []
+        """What else has to be looked after about once a second while someone waits."""
+        self._registry = registry
+        self._store = registry.store
+        self._confirmed_at = [0.0] * self._store.partitions
+        self._noted: list[list[Notice]] = [[] for _ in range(self._store.partitions)]
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._woken: asyncio.Event | None = None
+        self._watch_woken: asyncio.Event | None = None
+        self._looks_at = 0.0
+        self._is_stopping = False
+        self._busy_at = 0.0
+        self._due_in_s = BEAT_S
+
+    # -- from any thread -------------------------------------------------------------------------------------------------
+
+    def ensure(self) -> None:
+        """Be beating. Called on every change of the registry, so it is cheap when nothing has to be done."""
+        if self._thread is None:
+            with self._starting:
+                if self._thread is None:
+                    self._is_stopping = False
+                    thread = threading.Thread(target=self._main, name="inturn-heartbeat", daemon=True)
+                    self._thread = thread
+                    thread.start()
+        elif self.is_resting:
+            self._wake()
+
+    def hurry(self, held: Held) -> None:
+        """A lease was added that could end before the thread would look the next time."""
+        if held.ttl_s and held.ttl_s < 4 * BEAT_S or self.deadline_of(held) < self._looks_at:
+            self._wake()
+
+    def deadline_of(self, held: Held) -> float:
+        """When the body must have stopped: counted from when the last confirmed renewal was *sent*."""
+        deadline = float("inf")
+        if held.ttl_s:
+            confirmed_at = max(held.confirmed_at, self._confirmed_at[held.partition])
+            deadline = confirmed_at + held.ttl_s - margin_s(held.ttl_s)
+        if held.fixed_until:
+            deadline = min(deadline, held.fixed_until)
+        return deadline
+
+    def stop(self) -> None:
+        """End the thread and wait for it."""
+        thread, self._thread = self._thread, None
+        if thread is not None and thread.is_alive():
+            self._is_stopping = True
+            self._wake()
+            thread.join(timeout=self._store.timeout_s * 2)
+
+    def forget(self) -> None:
+        """After a fork: the thread exists only in the parent."""
+        self.__init__(self._registry)  # type: ignore[misc]
+
+    def _wake(self) -> None:
+        loop, woken, watch_woken = self._loop, self._woken, self._watch_woken
+        if loop is not None and woken is not None and watch_woken is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(woken.set)
+            loop.call_soon_threadsafe(watch_woken.set)
+
+    # -- the thread ------------------------------------------------------------------------------------------------------
+
+    def _main(self) -> None:
+        asyncio.run(self._run())
+
+    async def _run(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._woken, self._watch_woken = asyncio.Event(), asyncio.Event()
+        watching = asyncio.create_task(self._watch())
+        try:
+            while not self._is_stopping:
+                try:
+                    await self._round()
+                except InTurnError as error:
+                    log.warning("beat failed: %s", error)
+                except Exception:
+                    # whatever it was: a heartbeat that stops would end every lease of the process
+                    log.exception("beat failed")
+                    await asyncio.sleep(BEAT_S)
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+            await self._store.close()
+
+    async def _round(self) -> None:
+        registry = self._registry
+        if not registry.is_empty():
+            self._busy_at = clock.now()
+        elif clock.now() - self._busy_at > REST_AFTER_S:
+            self.is_resting = True
+            if registry.is_empty() and not self._is_stopping:  # looked at again, after having said that we rest
+                await self._sleep(self._woken, None)
+            self.is_resting = False
+            return
+        started_at = clock.now()
+        self._due_in_s = BEAT_S
+        for partition in range(self._store.partitions):
+            await self._beat(partition)
+        await self._release_leftovers()
+        for chore in self.chores:
+            await chore()
+        pause = started_at + min(self._interval_s(), self._due_in_s) - clock.now()
+        await self._sleep(self._woken, max(pause, 0.01))
+
+    def _interval_s(self) -> float:
+        shortest = min((held.ttl_s for held in list(self._registry.holding.values()) if held.ttl_s), default=60.0)
+        return min(BEAT_S, shortest / 4)
+
+    async def _beat(self, partition: int) -> None:
+        noted = self._noted[partition]
+        try:
+            beat = await self._store.beat(partition, noted)
+        except StoreUnavailable as error:
+            metrics.beats_failed.inc()
+            metrics.store_up.set(0)
+            for place in list(self._registry.waiting.values()):
+                if self._store.partition_of(place.request.name) == partition:
+                    place.loop.call_soon_threadsafe(place.give_up, error)
+            raise
+        metrics.beats_confirmed.inc()
+        metrics.store_up.set(1)
+        self._noted[partition] = [notice for notice in beat.notices if notice.kind == "lost"]
+        self._take(partition, beat)
+
+    def _take(self, partition: int, beat: Beat) -> None:
+        registry = self._registry
+        if not beat.is_known:
+            # The store has lost its memory, and our leases with it. Those granted since carry a later fence.
+            for held in list(registry.holding.values()):
+                if held.partition == partition and held.fence < beat.now_us:
+                    held.loop.call_soon_threadsafe(held.lose, "the store lost its memory")
+        self._confirmed_at[partition] = beat.sent_at
+        if not beat.is_known or beat.away_ms > PLACE_LIVES_MS:
+            registry.look_again()
+        for notice in beat.notices:
+            registry.notice(notice)
+        if registry.waiting and beat.due_in_ms >= 0:
+            self._due_in_s = min(self._due_in_s, beat.due_in_ms / 1000 + 0.005)
+
+    async def _release_leftovers(self) -> None:
+        registry, at = self._registry, clock.now()
+        for leftover in [item for item in registry.leftovers if item[0] <= at]:
+            _, name, token = leftover
+            await self._store.release(name, token)
+            registry.leftovers.remove(leftover)
+
+    # -- deadlines -------------------------------------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        """Ends leases whose deadline has passed. It waits for no reply, so it works while the store is away."""
+        while True:
+            at, soonest = clock.now(), float("inf")
+            for held in list(self._registry.holding.values()):
+                deadline = self.deadline_of(held)
+                if deadline <= at:
+                    why = "its time is up" if held.fixed_until and held.fixed_until <= at else "no renewal in time"
+                    if not held.loop.is_closed():
+                        held.loop.call_soon_threadsafe(held.lose, why)
+                else:
+                    soonest = min(soonest, deadline)
+            self._looks_at = at + min(max(soonest - at, 0.01), BEAT_S)
+            await self._sleep(self._watch_woken, self._looks_at - at)
+
+    @staticmethod
+    async def _sleep(woken: asyncio.Event | None, pause_s: float | None) -> None:
+        assert woken is not None
+        try:
+            async with asyncio.timeout(pause_s):
+                await woken.wait()
+        except TimeoutError:
+            return
+        woken.clear()

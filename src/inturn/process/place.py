@@ -1,0 +1,91 @@
+"""One waiting place: it ends with a complete grant, a timeout, or its caller's cancellation.
+
+A notice that carries its grant is complete. Any other only says that the lock may be ours: the place then repeats its
+acquire, which confirms a provisional grant, finds the place still queued, or queues it anew if the store dropped it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from inturn.errors import StoreUnavailable
+from inturn.store import clock
+from inturn.store.protocol import Acquired, Notice, Request, Store
+
+
+class Place:
+    __slots__ = ("_again", "_future", "_notice", "_store", "_task", "loop", "request", "since")
+
+    def __init__(self, request: Request, store: Store) -> None:
+        self.request = request
+        self.loop = asyncio.get_running_loop()
+        self.since = clock.now()
+        self._store = store
+        self._future: asyncio.Future[Acquired | None] | None = None
+        self._notice: Notice | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._again = False
+
+    async def granted(self, wait_s: float | None) -> Acquired:
+        """Wait. The answer is `granted` or, after `wait_s`, `waiting`; any error of a confirmation is raised here."""
+        future = self._future = self.loop.create_future()
+        if self._notice is not None:
+            self.notice(self._notice)  # it was faster than the answer to our acquire
+        timer = None if wait_s is None else self.loop.call_later(wait_s, self._end, None)
+        try:
+            answer = await future
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return answer or Acquired("waiting", 0, 0, 0, "", clock.now())
+
+    def notice(self, notice: Notice) -> None:
+        if self._future is None:
+            self._notice = notice
+        elif notice.grant is not None:
+            _, fence, arrival, life_left_ms = notice.grant
+            self._end(Acquired("granted", fence, arrival, life_left_ms, "", notice.sent_at))
+        else:
+            self.look_again()
+
+    def look_again(self) -> None:
+        if self._future is None or self._future.done():
+            return
+        if self._task is not None:
+            self._again = True
+            return
+        self._task = self.loop.create_task(self._ask())
+
+    async def _ask(self) -> None:
+        try:
+            while True:
+                self._again = False
+                answer = await self._store.acquire(self.request)
+                if answer.status == "granted":
+                    self._end(answer)
+                elif answer.status != "waiting":
+                    # the store had dropped the place, and the lock is another one by now: the caller decides
+                    self._end(answer)
+                if not self._again:
+                    return
+        except StoreUnavailable as error:
+            self.give_up(error)
+        finally:
+            self._task = None
+
+    def give_up(self, error: Exception) -> None:
+        if self._future is not None and not self._future.done():
+            self._future.set_exception(error)
+
+    def _end(self, answer: Acquired | None) -> None:
+        if self._future is not None and not self._future.done():
+            self._future.set_result(answer)
+
+    def close(self) -> float:
+        """Ask no more. Answers until when what was asked last can still take effect (0: it cannot)."""
+        if self._future is not None and not self._future.done():
+            self._future.cancel()
+        if self._task is None:
+            return 0.0
+        self._task.cancel()
+        return clock.now() + self._store.timeout_s

@@ -1,0 +1,117 @@
+"""Everything that belongs to this process in one store: opened once, beaten for by one thread, renewed after a fork."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import threading
+from collections.abc import Callable
+from weakref import WeakKeyDictionary, WeakSet
+
+from inturn.process.heartbeat import Chore, Heartbeat
+from inturn.process.identity import new_process
+from inturn.process.registry import Held, Registry
+from inturn.store.protocol import Store
+
+log = logging.getLogger("inturn.process")
+
+_alive: WeakSet[Process] = WeakSet()
+
+
+class Process:
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.is_closed = False
+        self._chores: list[Callable[[], Chore]] = []
+        self._fork_hooks: list[Callable[[], None]] = []
+        self._reset()
+        _alive.add(self)
+
+    def _reset(self) -> None:
+        self.registry = Registry(self.store)
+        self.heartbeat = Heartbeat(self.registry)
+        self.heartbeat.chores = [make() for make in self._chores]
+        self.registry.on_change = self.heartbeat.ensure
+        self.store.listen(self.registry.notice, self._reopened)
+        self._is_checked = False
+        self._owners: WeakKeyDictionary[asyncio.Task[object], str] = WeakKeyDictionary()
+        self._threads = threading.local()
+        self._owner_numbers = itertools.count(1)
+
+    async def ready(self) -> None:
+        """Before the first use: refuse a store that cannot keep the promises."""
+        if self._is_checked:
+            return
+        for warning in await self.store.check():
+            log.warning("store: %s", warning)
+        self._is_checked = True
+
+    def owner(self) -> str:
+        """Who is asking: the current task or, outside of one, the current thread."""
+        task = asyncio.current_task()
+        if task is None:
+            return self.thread_owner()
+        owner = self._owners.get(task)
+        if owner is None:
+            owner = self._owners[task] = f"{self.store.process}/task-{next(self._owner_numbers)}"
+        return owner
+
+    def thread_owner(self) -> str:
+        owner: str | None = getattr(self._threads, "owner", None)
+        if owner is None:
+            owner = self._threads.owner = f"{self.store.process}/thread-{next(self._owner_numbers)}"
+        return owner
+
+    def hold(self, held: Held) -> None:
+        self.registry.hold(held)
+        self.heartbeat.hurry(held)
+
+    def add_chore(self, make: Callable[[], Chore]) -> None:
+        """What the heartbeat looks after about once a second while someone waits; made anew after a fork."""
+        self._chores.append(make)
+        self.heartbeat.chores.append(make())
+
+    def on_fork(self, hook: Callable[[], None]) -> None:
+        self._fork_hooks.append(hook)
+
+    def _reopened(self) -> None:
+        self.registry.look_again(asyncio.get_running_loop())
+
+    async def close(self) -> None:
+        """Give back what is still held, say goodbye, end the thread."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        registry = self.registry
+        held = list(registry.holding.values())
+        for lease in held:
+            lease.lose("the app was closed")
+        if self._is_checked:
+            await asyncio.gather(
+                *(registry.give_back(lease.name, lease.token, 0.0) for lease in held), return_exceptions=True
+            )
+            await registry.settle_tasks()
+            await asyncio.to_thread(self.heartbeat.stop)
+            await asyncio.gather(self.store.depart(), return_exceptions=True)
+        await self.store.close()
+
+    def after_fork(self) -> None:
+        """In the child: the parent's connections, thread, leases and name are not ours."""
+        registry = self.registry
+        for held in list(registry.holding.values()):
+            held.disown("it belongs to the process that was forked")
+        self.store.forget()
+        self.store.process = new_process()
+        self._reset()
+        for hook in self._fork_hooks:
+            hook()
+
+
+def _after_fork() -> None:
+    for process in list(_alive):
+        process.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,178 @@
+"""What this process waits for and holds, by token.
+
+Any thread may read the two tables; only the loop that owns an entry changes it. An entry is in `holding` before it
+leaves `waiting`, so that a notice always finds it in one of the two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from inturn.errors import StoreUnavailable
+from inturn.process.place import Place
+from inturn.store import clock
+from inturn.store.protocol import Acquired, Notice, Released, Request, Store
+
+log = logging.getLogger("inturn.process")
+
+
+class Held(Protocol):
+    """A lease, as far as the heartbeat has to know it."""
+
+    name: str
+    token: str
+    fence: int
+    partition: int
+    loop: asyncio.AbstractEventLoop
+    ttl_s: float
+    confirmed_at: float
+    fixed_until: float
+
+    def lose(self, why: str) -> None:
+        """On its loop: the lease is over, and its body must stop."""
+        ...
+
+    def disown(self, why: str) -> None:
+        """From anywhere: only note that the lease is not ours."""
+        ...
+
+
+class Registry:
+    """The process's places and leases."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.waiting: dict[str, Place] = {}
+        self.holding: dict[str, Held] = {}
+        self.leftovers: list[tuple[float, str, str]] = []
+        """(not before, name, token): what has to be released once more, by the heartbeat."""
+        self.on_change: Callable[[], None] = lambda: None
+        self._numbers = itertools.count(1)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def new_token(self) -> str:
+        return f"{self.store.process}#{next(self._numbers)}"
+
+    def is_empty(self) -> bool:
+        return not (self.waiting or self.holding or self.leftovers)
+
+    # -- waiting ---------------------------------------------------------------------------------------------------------
+
+    async def claim(self, request: Request, wait_s: float | None) -> Acquired:
+        """Ask for a lock, and wait for it if the request says so. `waiting` as an answer means: not within `wait_s`.
+
+        After `granted` the caller calls `hold` before it awaits anything; after anything else nothing is left behind.
+        """
+        token = request.token
+        place = Place(request, self.store)
+        self.waiting[token] = place
+        self.on_change()
+        try:
+            answer = await self.store.acquire(request)
+            if answer.status == "waiting":
+                answer = await place.granted(wait_s)
+                if answer.status == "waiting":
+                    await self.give_back(request.name, token, place.close())
+        except BaseException:
+            # cancelled, timed out, or the store is away: whether the lock was granted is not known
+            self.waiting.pop(token, None)
+            place.close()
+            self.abandon(request.name, token)
+            raise
+        if answer.status != "granted":
+            self.waiting.pop(token, None)
+            place.close()
+        return answer
+
+    def hold(self, held: Held) -> None:
+        self.holding[held.token] = held
+        place = self.waiting.pop(held.token, None)
+        if place is not None:
+            place.close()
+        self.on_change()
+
+    # -- giving back -----------------------------------------------------------------------------------------------------
+
+    async def give_back(self, name: str, token: str, doubt_until: float) -> Released:
+        """Release, or leave the queue. If the caller is cancelled meanwhile, it happens all the same."""
+        try:
+            released = await self.store.release(name, token)
+        except BaseException:
+            self.abandon(name, token)
+            raise
+        if doubt_until > clock.now():
+            self._once_more(name, token, doubt_until)
+        return released
+
+    def abandon(self, name: str, token: str) -> None:
+        """See to it that the token holds nothing and waits for nothing, whatever happens to the caller.
+
+        The release goes out at once, behind the acquire on the same connection. An acquire whose bytes are still under
+        way on a lost connection can take effect until its deadline: so the heartbeat releases once more after that.
+        """
+        doubt_until = clock.now() + self.store.timeout_s
+
+        async def release() -> None:
+            done = False
+            try:
+                await self.store.release(name, token)
+                done = True
+            except StoreUnavailable as error:
+                log.warning("abandon name=%s token=%s store away, the heartbeat goes on: %s", name, token, error)
+            finally:
+                # also when the loop ends and cancels us: the heartbeat's thread outlives it
+                self._once_more(name, token, doubt_until if done else 0.0)
+
+        try:
+            task = asyncio.get_running_loop().create_task(release())
+        except RuntimeError:
+            self._once_more(name, token, 0.0)
+            return
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def settle_tasks(self) -> None:
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _once_more(self, name: str, token: str, not_before: float) -> None:
+        self.leftovers.append((not_before, name, token))
+        self.on_change()
+
+    # -- being told --------------------------------------------------------------------------------------------------------
+
+    def notice(self, notice: Notice) -> None:
+        """Any thread: pass a notice on to whom it concerns, on that one's loop."""
+        place = self.waiting.get(notice.token)
+        held = self.holding.get(notice.token)
+        if notice.kind == "lost":
+            if held is not None:
+                _on_loop(held.loop, lambda: held.lose(notice.why))
+            elif place is not None:
+                _on_loop(place.loop, place.look_again)
+        elif held is None:
+            if place is not None:
+                _on_loop(place.loop, lambda: place.notice(notice))
+            else:
+                # nobody waits for it any more: pass it on, or it would be held for as long as this process lives
+                self.abandon(notice.name, notice.token)
+
+    def look_again(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """Pushes may have been missed, or places dropped: every place (of a loop) asks again."""
+        for place in list(self.waiting.values()):
+            if loop is None or place.loop is loop:
+                _on_loop(place.loop, place.look_again)
+
+
+def _on_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    try:
+        running = asyncio.get_running_loop()
+    except RuntimeError:
+        running = None
+    if running is loop:
+        call()
+    elif not loop.is_closed():
+        loop.call_soon_threadsafe(call)

@@ -1,0 +1,164 @@
+"""The environment, read in one place: `INTURN_*` first, then the names that people already have.
+
+A `Settings` is frozen and was checked as a whole when it was made. A `SettingsError` names every
+bad variable as the user set it, and never shows a password.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+from pydantic_core import PydanticCustomError
+
+from inturn.errors import SettingsError
+
+STORE_SCHEMES = ("sqlite", "redis", "rediss", "unix", "redis+sentinel", "redis+cluster")
+
+
+def mask(text: str) -> str:
+    """`text` without the passwords of a URL, also where the URL is malformed."""
+    text = re.sub(r"(?i)((?:password|passwd|secret|token)=)[^&#]*", r"\1***", text)
+    scheme, separator, rest = text.partition("://") if "://" in text else ("", "", text)
+    user, at, host = rest.rpartition("@")
+    if ":" in user:
+        user = user.partition(":")[0] + ":***"
+    return f"{scheme}{separator}{user}{at}{host}"
+
+
+def _must(sentence: str) -> WrapValidator:
+    """Whatever is wrong with the value, say what it must be."""
+
+    def check(value: Any, inner: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return inner(value)
+        except ValueError as wrong:
+            raise PydanticCustomError("must", f"must {sentence}") from wrong
+
+    return WrapValidator(check)
+
+
+def _url(*schemes: str, needs_host: bool = False) -> AfterValidator:
+    def check(value: str) -> str:
+        parts = urlsplit(value)
+        hosts = parts.netloc.rpartition("@")[2].split(",")
+        if "://" not in value or (schemes and parts.scheme not in schemes):
+            raise ValueError("not one of the schemes")
+        if not any(hosts) and (needs_host or not parts.path.strip("/")):
+            raise ValueError("leads nowhere")
+        for host in hosts:
+            _ = urlsplit(f"//{host}").port  # raises where the port is no port
+        return value
+
+    return AfterValidator(check)
+
+
+def _schemes(names: Iterable[str]) -> str:
+    return "be a URL that starts with one of " + ", ".join(f"{name}://" for name in names)
+
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), _must("be a number of seconds greater than 0")]
+Switch = Annotated[bool, _must("be true or false")]
+Namespace = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,64}$"), _must("be 1 to 64 letters, digits or any of _ . : -")
+]
+Partitions = Annotated[int, Field(ge=1, le=1024), _must("be a whole number from 1 to 1024")]
+StoreUrl = Annotated[str, _url(*STORE_SCHEMES), _must(_schemes(STORE_SCHEMES))]
+AmqpUrl = Annotated[str, _url("amqp", "amqps", needs_host=True), _must(_schemes(("amqp", "amqps")))]
+HttpUrl = Annotated[str, _url("http", "https", needs_host=True), _must(_schemes(("http", "https")))]
+DatabaseUrl = Annotated[str, _url(), _must("be a URL such as postgresql://user@host/name")]
+LogLevel = Annotated[
+    Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"],
+    BeforeValidator(lambda value: value.upper() if isinstance(value, str) else value),
+    _must("be DEBUG, INFO, WARNING, ERROR or CRITICAL"),
+]
+
+
+class Settings(BaseModel):
+    """Every setting, with the variables it is read from; of these the first that is set counts."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        validate_by_name=True,
+        validate_by_alias=True,
+        str_strip_whitespace=True,
+        hide_input_in_errors=True,
+    )
+
+    url: StoreUrl = Field("sqlite:///inturn.db", validation_alias=AliasChoices("INTURN_URL", "REDIS_URL"))
+    namespace: Namespace = Field("inturn", validation_alias=AliasChoices("INTURN_NAMESPACE"))
+    partitions: Partitions = Field(1, validation_alias=AliasChoices("INTURN_PARTITIONS"))
+    store_timeout: Seconds = Field(5.0, validation_alias=AliasChoices("INTURN_STORE_TIMEOUT"))
+    allow_eviction: Switch = Field(False, validation_alias=AliasChoices("INTURN_ALLOW_EVICTION"))
+    lock_ttl: Seconds = Field(
+        30.0, validation_alias=AliasChoices("INTURN_LOCK_TTL", "SEND_AI_RESPONSE_LOCK_TIMEOUT")
+    )
+    dedup_window: Seconds = Field(
+        300.0, validation_alias=AliasChoices("INTURN_DEDUP_WINDOW", "SEND_AI_RESPONSE_DEDUP_EXPIRATION")
+    )
+    state_ttl: Seconds = Field(86_400.0, validation_alias=AliasChoices("INTURN_STATE_TTL", "REDIS_TTL"))
+    rabbitmq_url: AmqpUrl | None = Field(
+        None, validation_alias=AliasChoices("INTURN_RABBITMQ_URL", "RABBITMQ_URL")
+    )
+    database_url: DatabaseUrl | None = Field(
+        None, validation_alias=AliasChoices("INTURN_DATABASE_URL", "DATABASE_URL")
+    )
+    tasks_service_base_url: HttpUrl | None = Field(
+        None, validation_alias=AliasChoices("INTURN_TASKS_SERVICE_BASE_URL", "TASKS_SERVICE_BASE_URL")
+    )
+    log_level: LogLevel = Field("INFO", validation_alias=AliasChoices("INTURN_LOG_LEVEL"))
+    redis_server: str | None = Field(None, validation_alias=AliasChoices("INTURN_REDIS_SERVER"))
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        for name, value in super().__repr_args__():
+            yield name, mask(value) if isinstance(value, str) else value
+
+
+def variables() -> list[list[str]]:
+    """The variables of each setting, in the order in which they are looked for."""
+    aliases = (field.validation_alias for field in Settings.model_fields.values())
+    return [[str(name) for name in alias.choices] for alias in aliases if isinstance(alias, AliasChoices)]
+
+
+def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
+    """The settings of `environ` (the process's own, if none is given). An empty variable is not set."""
+    source = os.environ if environ is None else environ
+    given = {name: value for name, value in source.items() if value.strip()}
+    wrong = _unknown(given)
+    firsts = (next((name for name in names if name in given), None) for names in variables())
+    try:
+        settings = Settings.model_validate({name: given[name] for name in firsts if name})
+    except ValidationError as error:
+        for bad in error.errors():
+            name = str(bad["loc"][0])
+            wrong.append(f"{name}={mask(given[name])!r}: {bad['msg']}")
+    if wrong:
+        raise SettingsError("\n".join(wrong))
+    return settings
+
+
+def _unknown(given: Iterable[str]) -> list[str]:
+    ours = [name for names in variables() for name in names if name.startswith("INTURN_")]
+    wrong = []
+    for name in given:
+        if name.startswith("INTURN_") and name not in ours:
+            nearest = difflib.get_close_matches(name, ours, n=1, cutoff=0.75)
+            hint = f"did you mean {nearest[0]}?" if nearest else ".env.example lists them all"
+            wrong.append(f"{name}: there is no such setting; {hint}")
+    return wrong

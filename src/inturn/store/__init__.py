@@ -1,0 +1,1 @@
+"""Every atomic transition, on Redis and on SQLite."""

@@ -1,0 +1,188 @@
+"""The verbs of a store. Each is one atomic transition, and each may be repeated: a repeat changes nothing more.
+
+A *token* names one request of one process (`<process>#<number>`), from its acquire to its release. Times are the
+store's own; `sent_at` is the caller's suspend-proof clock when the call that was answered left, so that a lease
+which is counted from there never lasts longer here than there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+BEAT_S = 1.0
+"""How often a process says that it lives. Places live for three beats, unconfirmed grants for two."""
+
+PLACE_LIVES_MS = 3000
+CONFIRM_MS = 2000
+IDLE_CHECK_MS = 600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What an acquire asks for. `ttl_ms` 0: not tied to the process; `life_ms` 0: no fixed end."""
+
+    name: str
+    token: str
+    owner: str
+    capacity: int
+    weight: int
+    ttl_ms: int
+    life_ms: int
+    priority: int
+    wait: bool
+
+
+class Grant(NamedTuple):
+    """A lock was given to a token. `life_left_ms` 0: no fixed end."""
+
+    token: str
+    fence: int
+    arrival: int
+    life_left_ms: int
+
+
+class Acquired(NamedTuple):
+    """The answer to an acquire. `other` is the token of a holder (`busy`, `own`) or a capacity (`mismatch`).
+
+    `doubt_until`: until then (our clock) bytes of an earlier attempt may still arrive and ask for the lock once more.
+    """
+
+    status: Literal["granted", "waiting", "busy", "own", "mismatch"]
+    fence: int
+    arrival: int
+    life_left_ms: int
+    other: str
+    sent_at: float
+    doubt_until: float = 0.0
+
+
+class Released(NamedTuple):
+    """`left`: it only waited; `gone`: nothing was there (a repeat); `lost`: it was taken away before."""
+
+    status: Literal["released", "left", "gone", "lost"]
+
+
+class Extended(NamedTuple):
+    status: Literal["extended", "lost"]
+    life_left_ms: int
+    sent_at: float
+
+
+class Notice(NamedTuple):
+    """What a process is told: a lock was granted to one of its waiting tokens, or a lease was taken away.
+
+    A grant that carries its fence is complete. One without is provisional: the process confirms it by repeating its
+    acquire.
+    """
+
+    kind: Literal["granted", "lost"]
+    name: str
+    token: str
+    why: str = ""
+    grant: Grant | None = None
+    sent_at: float = 0.0
+
+
+class Beat(NamedTuple):
+    """The answer to a beat. `is_known` is false when the store has never seen the process, or has lost its memory."""
+
+    now_us: int
+    away_ms: int
+    is_known: bool
+    due_in_ms: int
+    notices: list[Notice]
+    sent_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One wait: `owner` waits for `name`; the blockers hold it or wait ahead."""
+
+    owner: str
+    name: str
+    token: str
+    arrival: int
+    age_ms: int
+    blockers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    token: str
+    owner: str
+    weight: int
+    fence: int
+    arrival: int
+    held_ms: int
+    ends_in_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    token: str
+    owner: str
+    weight: int
+    priority: int
+    arrival: int
+    waited_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LockView:
+    """One lock as it is now."""
+
+    name: str
+    capacity: int
+    holders: tuple[Holder, ...]
+    waiters: tuple[Waiter, ...]
+
+
+Listener = Callable[[Notice], None]
+"""Called for every notice, in the thread (and on the loop) in which the store learnt of it. Must not block."""
+
+HowToExtend = Literal["add", "set", "at_least"]
+
+
+class Store(Protocol):
+    """Every failure is `StoreUnavailable`, or is retried where repeating is safe, until the call's deadline."""
+
+    url: str
+    process: str
+    partitions: int
+    timeout_s: float
+
+    def listen(self, listener: Listener, reopened: Callable[[], None]) -> None:
+        """The one who is told. `reopened` is called, on the loop concerned, after a connection came back: pushes may have been missed."""
+        ...
+
+    def partition_of(self, name: str) -> int: ...
+
+    async def check(self) -> list[str]:
+        """Refuse a server that cannot keep the promises; return what the owner should be warned about."""
+        ...
+
+    async def acquire(self, request: Request) -> Acquired: ...
+
+    async def release(self, name: str, token: str) -> Released: ...
+
+    async def extend(self, name: str, token: str, how: HowToExtend, ms: int) -> Extended: ...
+
+    async def beat(self, partition: int, noted: Sequence[Notice]) -> Beat: ...
+
+    async def depart(self) -> None: ...
+
+    async def edges(self, owners: Sequence[str]) -> list[Edge]: ...
+
+    async def names(self, limit: int) -> list[str]: ...
+
+    async def inspect(self, name: str) -> LockView | None: ...
+
+    async def force_release(self, name: str) -> int: ...
+
+    def forget(self) -> None:
+        """After a fork: drop every connection and thread without touching what the parent owns."""
+        ...
+
+    async def close(self) -> None: ...

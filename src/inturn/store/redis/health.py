@@ -1,0 +1,55 @@
+"""Whether a server can keep the promises, and what its refusals mean in words that say what to do next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import hiredis
+
+from inturn.errors import SettingsError
+from inturn.store.redis.address import Address
+
+if TYPE_CHECKING:
+    from inturn.store.redis.link import Link
+
+_MEANING = {
+    "OOM": "its memory is full (maxmemory); give it more, or remove what fills it",
+    "MISCONF": "it cannot save to disk and therefore refuses writes; look at its disk and its log",
+    "NOREPLICAS": "too few replicas are connected for its min-replicas-to-write",
+    "NOPERM": "the ACL user may not do this; docs/locks.md lists the rights that inturn needs",
+    "NOAUTH": "it asks for a password; put it into the URL",
+    "WRONGTYPE": "a key of this namespace is used by someone else; choose another namespace",
+}
+
+
+def explain(code: str, answer: str, address: Address) -> str:
+    meaning = _MEANING.get(code)
+    return f"{address} refused: {answer}" + (f" ({meaning})" if meaning else "")
+
+
+async def examine(link: Link, address: Address, allow_eviction: bool) -> list[str]:
+    """Raises `SettingsError` for a server that would lose locks silently; answers what the owner should know."""
+    info = await link.ask("INFO")
+    if isinstance(info, hiredis.ReplyError):
+        return [f"{address} does not let us read INFO, so its settings were not checked: {info}"]
+    text = info.decode() if isinstance(info, bytes) else str(info)
+    facts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    version = facts.get("valkey_version") or facts.get("redis_version", "0")
+    if int(version.split(".")[0]) < 7:
+        raise SettingsError(f"{address} is version {version}; inturn needs Redis >= 7 or Valkey >= 7.2")
+    policy = facts.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction" and not allow_eviction:
+        raise SettingsError(
+            f"{address} has maxmemory-policy {policy!r} and may throw locks away when its memory is full; "
+            "set it to 'noeviction', or INTURN_ALLOW_EVICTION=true if you accept that"
+        )
+    warnings = []
+    saves = await link.ask("CONFIG", "GET", "save")
+    has_snapshots = isinstance(saves, dict) and bool(saves.get(b"save"))
+    if facts.get("aof_enabled") == "0" and not has_snapshots and not isinstance(saves, hiredis.ReplyError):
+        warnings.append(
+            f"{address} keeps nothing on disk: a restart forgets every lock (set 'appendonly yes' to keep them)"
+        )
+    if policy != "noeviction":
+        warnings.append(f"{address} may evict locks (maxmemory-policy {policy!r}), as you allowed")
+    return warnings

@@ -1,0 +1,80 @@
+-- Bring a lock up to date: what has ended is taken away, and who comes next is granted.
+
+local function remove_place(lock, token, place)
+  redis.call('ZREM', lock.queue, place_member(token, place))
+  redis.call('HDEL', lock.places, token)
+  redis.call('ZREM', prefix .. 'waits', place[PLACE.owner] .. '\0' .. token .. '\0' .. lock.name)
+end
+
+-- Takes away every grant that has ended; answers when the next one could end.
+local function reap(lock)
+  local soonest = math.huge
+  for token, grant in pairs(grants_of(lock)) do
+    local ends = grant_ends(token, grant)
+    if now >= ends then
+      local why = grant[GRANT.lapses] > 0 and 'not confirmed in time' or 'expired'
+      take_away(lock, token, grant, why)
+    else
+      soonest = math.min(soonest, ends)
+    end
+  end
+  return soonest
+end
+
+-- Grants to the head of the queue while it fits; a head that does not fit stops the queue, so that nobody barges in.
+-- Grants to the calling process are complete and are returned. To another process a grant is provisional until its
+-- process confirms it (by repeating its acquire); it also stands in that process's inbox.
+local function grant_heads(lock, calling_process)
+  local mine, soonest = {}, math.huge
+  local state = redis.call('HMGET', lock.hash, 'cap', 'used')
+  local capacity, used = tonumber(state[1]), tonumber(state[2])
+  while true do
+    local head = redis.call('ZRANGE', lock.queue, 0, 0)[1]
+    if not head then break end
+    local token = head:sub(23)
+    local process = process_of(token)
+    local place = cmsgpack.unpack(redis.call('HGET', lock.places, token))
+    if process ~= calling_process and now > seen_at(process) + PLACE_LIVES_MS then
+      remove_place(lock, token, place)
+    elseif used + place[PLACE.weight] <= capacity then
+      remove_place(lock, token, place)
+      local ends = place[PLACE.life] > 0 and now + place[PLACE.life] or 0
+      local grant = { place[PLACE.owner], place[PLACE.weight], tick(), place[PLACE.arrival], place[PLACE.ttl], ends, 0, now, '' }
+      if process == calling_process then
+        mine[#mine + 1] = { token, grant[GRANT.fence], grant[GRANT.arrival], life_left(grant) }
+      else
+        local heard = tell(process, 'granted ' .. token .. ' ' .. lock.name)
+        grant[GRANT.lapses] = now + (heard > 0 and CONFIRM_MS or CONFIRM_UNHEARD_MS)
+      end
+      used = used + place[PLACE.weight]
+      save_grant(lock, token, grant)
+      soonest = math.min(soonest, grant_ends(token, grant))
+    else
+      break
+    end
+  end
+  redis.call('HSET', lock.hash, 'used', used)
+  -- the calling process is alive by the very fact of its call; its new leases live from this moment on
+  if #mine > 0 then redis.call('ZADD', prefix .. 'processes', now, calling_process) end
+  return mine, soonest, used
+end
+
+-- Says when the lock must be looked at again, or removes it when it is not in use any more.
+local function reschedule(lock, used, soonest)
+  if used == 0 then
+    redis.call('DEL', lock.hash)
+    redis.call('ZREM', prefix .. 'names', lock.name)
+  elseif redis.call('EXISTS', lock.queue) == 0 then
+    redis.call('ZADD', prefix .. 'names', now + IDLE_CHECK_MS, lock.name)
+  elseif soonest < math.huge then
+    redis.call('ZADD', prefix .. 'names', soonest, lock.name)
+  end
+end
+
+local function settle(lock, calling_process)
+  local held_until = reap(lock)
+  local mine, granted_until, used = grant_heads(lock, calling_process)
+  local soonest = math.min(held_until, granted_until)
+  reschedule(lock, used, soonest)
+  return mine, soonest
+end

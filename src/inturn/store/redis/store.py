@@ -1,0 +1,276 @@
+"""The verbs on Redis: one script each, repeated until it is answered or its deadline has passed.
+
+A call carries its deadline in server time, so that bytes which arrive after it change nothing. Within it a call may be
+repeated, because every script answers a repeat as it answered the first time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import hiredis
+
+from inturn.errors import StoreUnavailable
+from inturn.store import clock
+from inturn.store.protocol import (
+    Acquired,
+    Beat,
+    Edge,
+    Extended,
+    Grant,
+    Holder,
+    HowToExtend,
+    Listener,
+    LockView,
+    Notice,
+    Released,
+    Request,
+    Waiter,
+)
+from inturn.store.redis import health, scripts
+from inturn.store.redis.address import Address
+from inturn.store.redis.keys import Keys, partition_of
+from inturn.store.redis.link import Link, LinkLost, LinkRefused, Reply
+
+# Answers that say "not now": the script did not run, and may run a moment later.
+_NOT_NOW = frozenset({"LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "ASK"})
+# Answers that say "not here": another server must be asked.
+_NOT_HERE = frozenset({"READONLY", "MOVED"})
+
+
+class RedisStore:
+    """One Redis server (or a replicated one), one process."""
+
+    def __init__(
+        self,
+        url: str,
+        process: str,
+        *,
+        namespace: str = "inturn",
+        partitions: int = 1,
+        timeout_s: float = 5.0,
+        allow_eviction: bool = False,
+    ) -> None:
+        self.url = url
+        self.process = process
+        self.partitions = partitions
+        self._address = Address.from_url(url)
+        self.timeout_s = timeout_s
+        self._allow_eviction = allow_eviction
+        self._keys = [Keys(namespace, p) for p in range(partitions)]
+        self._links: WeakKeyDictionary[asyncio.AbstractEventLoop, Link] = WeakKeyDictionary()
+        self._listener: Listener = lambda notice: None
+        self._reopened: Callable[[], None] = lambda: None
+
+    def listen(self, listener: Listener, reopened: Callable[[], None]) -> None:
+        self._listener = listener
+        self._reopened = reopened
+
+    def partition_of(self, name: str) -> int:
+        return partition_of(name, self.partitions)
+
+    async def check(self) -> list[str]:
+        link = self._link()
+        try:
+            await link.open()
+            return await health.examine(link, self._address, self._allow_eviction)
+        except LinkLost as error:
+            raise StoreUnavailable(str(error)) from error
+
+    # -- the verbs -----------------------------------------------------------------------------------------------------
+
+    async def acquire(self, request: Request) -> Acquired:
+        name, keys = request.name, self._keys[self.partition_of(request.name)]
+        reply, sent_at, attempts = await self._run(
+            "acquire",
+            keys,
+            keys.lock(name),
+            (
+                name, request.token, request.owner, request.capacity, request.weight, request.ttl_ms,
+                request.life_ms, request.priority, 1 if request.wait else 0,
+            ),
+            granting=name,
+        )  # fmt: skip
+        status = reply[0].decode()
+        if status == "granted":
+            doubt_until = clock.now() + self.timeout_s if attempts > 1 else 0.0
+            return Acquired(status, reply[1], reply[2], reply[3], "", sent_at, doubt_until)
+        if status == "waiting":
+            return Acquired(status, 0, reply[1], 0, "", sent_at)
+        other = reply[1].decode() if isinstance(reply[1], bytes) else str(reply[1])
+        return Acquired(status, 0, 0, 0, other, sent_at)
+
+    async def release(self, name: str, token: str) -> Released:
+        keys = self._keys[self.partition_of(name)]
+        reply, _, attempts = await self._run("release", keys, keys.lock(name), (name, token), granting=name)
+        status = reply[0].decode()
+        # `gone` to a repeat: the first attempt did it, or the lease would have left a note
+        return Released("released" if status == "gone" and attempts > 1 else status)
+
+    async def extend(self, name: str, token: str, how: HowToExtend, ms: int) -> Extended:
+        keys = self._keys[self.partition_of(name)]
+        used = (keys.lock(name)[0], keys.processes)
+        reply, sent_at, _ = await self._run("extend", keys, used, (name, token, how, ms, secrets.token_hex(8)))
+        return Extended(reply[0].decode(), reply[1] if len(reply) > 1 else 0, sent_at)
+
+    async def beat(self, partition: int, noted: Sequence[Notice]) -> Beat:
+        keys = self._keys[partition]
+        used = (keys.processes, keys.inbox(self.process), keys.names, keys.fence, keys.waits)
+        args = (self.process, *(_notice_text(notice) for notice in noted))
+        reply, sent_at, _ = await self._run("beat", keys, used, args, pushes=False)
+        _, now_us, last_seen, due_in, inbox = reply
+        notices = [_read_notice(text) for text in inbox]
+        return Beat(now_us, now_us // 1000 - last_seen if last_seen else 0, bool(last_seen), due_in, notices, sent_at)
+
+    async def depart(self) -> None:
+        for keys in self._keys:
+            used = (keys.processes, keys.inbox(self.process))
+            await self._run("depart", keys, used, (self.process,), pushes=False)
+
+    async def edges(self, owners: Sequence[str]) -> list[Edge]:
+        found = []
+        for keys in self._keys:
+            reply, _, _ = await self._run("edges", keys, (keys.waits,), tuple(owners), pushes=False)
+            for owner, name, token, arrival, age, blockers in reply[1]:
+                blocking = tuple(blocker.decode() for blocker in blockers)
+                found.append(Edge(owner.decode(), name.decode(), token.decode(), arrival, age, blocking))
+        return found
+
+    async def names(self, limit: int) -> list[str]:
+        found: list[str] = []
+        for keys in self._keys:
+            reply, _, _ = await self._run("names", keys, (keys.names,), (limit,))
+            found += [name.decode() for name in reply[1]]
+        return sorted(found)[:limit]
+
+    async def inspect(self, name: str) -> LockView | None:
+        keys = self._keys[self.partition_of(name)]
+        reply, _, _ = await self._run("inspect", keys, keys.lock(name)[:3], (name,))
+        if reply[0] == b"free":
+            return None
+        _, capacity, grants, places = reply
+        holders = sorted((Holder(g[0].decode(), g[1].decode(), *g[2:]) for g in grants), key=lambda h: h.fence)
+        waiters = [Waiter(p[0].decode(), p[1].decode(), *p[2:]) for p in places]
+        return LockView(name, capacity, tuple(holders), tuple(waiters))
+
+    async def force_release(self, name: str) -> int:
+        keys = self._keys[self.partition_of(name)]
+        reply, _, _ = await self._run("force_release", keys, keys.lock(name), (name,))
+        return int(reply[1])
+
+    # -- calling ---------------------------------------------------------------------------------------------------------
+
+    def _link(self, pushes: bool = True) -> Link:
+        loop = asyncio.get_running_loop()
+        link = self._links.get(loop)
+        if link is None:
+            channels = [keys.push(self.process) for keys in self._keys] if pushes else []
+            link = Link(self._address, self.timeout_s / 2, channels, self._pushed, self._tell_reopened)
+            self._links[loop] = link
+        return link
+
+    async def _run(
+        self,
+        verb: str,
+        partition: Keys,
+        keys: tuple[str, ...],
+        args: tuple[Any, ...],
+        *,
+        granting: str | None = None,
+        pushes: bool = True,
+    ) -> tuple[Reply, float, int]:
+        """Answers the reply, when the answered attempt was sent, and how many attempts it took."""
+        script = scripts.load(verb)
+        link = self._link(pushes)
+        sent_at = clock.now()
+        gives_up_at = sent_at + self.timeout_s
+        command: tuple[Any, ...] = ("EVALSHA", script.sha)
+        attempts = 0
+
+        def granted(reply: Reply) -> None:
+            # runs even when the caller was cancelled: the grants in the reply belong to others of this process
+            if type(reply) is list and len(reply) > 1 and type(reply[-1]) is list and reply[-1]:
+                for token, fence, arrival, life_left in reply[-1]:
+                    grant = Grant(token.decode(), fence, arrival, life_left)
+                    self._listener(Notice("granted", granting or "", grant.token, "", grant, sent_at))
+
+        while True:
+            attempts += 1
+            failure: Exception
+            try:
+                if not link.is_up:
+                    await link.open()
+                sent_at = clock.now()
+                deadline_ms = int((gives_up_at + link.skew_s) * 1000)
+                packed = hiredis.pack_command(
+                    (*command, len(keys), *keys, partition.prefix, deadline_ms, *args)
+                )
+                reply = await link.send(packed, granted if granting else None)
+            except LinkRefused as error:
+                raise StoreUnavailable(str(error)) from error
+            except LinkLost as error:
+                failure = error
+            else:
+                if type(reply) is list and reply[0] != b"stale":
+                    return reply, sent_at, attempts
+                failure = await self._refused(link, reply)
+                if failure.args[0].startswith("NOSCRIPT"):
+                    attempts -= 1
+                    command = ("EVAL", script.source)
+            if clock.now() >= gives_up_at:
+                raise StoreUnavailable(
+                    f"{verb}: no answer from {self._address} within {self.timeout_s:g} s: {failure}"
+                ) from failure
+
+    async def _refused(self, link: Link, reply: Reply) -> Exception:
+        """The script did not run. Returns what the server said if it may run on another try, raises if not."""
+        if not isinstance(reply, hiredis.ReplyError):  # stale: the server's clock is ahead of what we believe
+            await link.read_clock()
+            return TimeoutError("stale")
+        code, _, rest = str(reply).partition(" ")
+        if code == "NOSCRIPT":
+            return reply
+        if code in _NOT_NOW:
+            await asyncio.sleep(0.05)
+            return reply
+        if code in _NOT_HERE:
+            link.leave(moved_to=rest.split()[1] if code == "MOVED" else None)
+            await asyncio.sleep(0.05)
+            return reply
+        raise StoreUnavailable(health.explain(code, str(reply), self._address)) from reply
+
+    # -- being told ------------------------------------------------------------------------------------------------------
+
+    def _pushed(self, text: bytes) -> None:
+        self._listener(_read_notice(text))
+
+    def _tell_reopened(self) -> None:
+        self._reopened()
+
+    def forget(self) -> None:
+        for link in self._links.values():
+            link.forget()
+        self._links = WeakKeyDictionary()
+
+    async def close(self) -> None:
+        link = self._links.pop(asyncio.get_running_loop(), None)
+        if link is not None:
+            link.close()
+
+
+def _notice_text(notice: Notice) -> str:
+    if notice.kind == "granted":
+        return f"granted {notice.token} {notice.name}"
+    return f"lost {notice.token} {notice.why}\n{notice.name}"
+
+
+def _read_notice(text: bytes) -> Notice:
+    kind, token, rest = text.decode().split(" ", 2)
+    if kind == "granted":
+        return Notice("granted", rest, token)
+    why, _, name = rest.partition("\n")
+    return Notice("lost", name, token, why)

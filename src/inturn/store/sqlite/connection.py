@@ -1,0 +1,135 @@
+"""Opening the database, and what SQLite's refusals mean in words that say what to do next.
+
+A file is only ever used if it is ours: made by this program, with a schema that this version knows.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from importlib.resources import files
+
+from inturn.errors import InTurnError, SettingsError, StoreUnavailable
+from inturn.store.sqlite.address import Address
+
+SCHEMA_VERSION = 1
+APPLICATION_ID = 0x696E_7475  # "intu"
+
+_MEANING = {
+    sqlite3.SQLITE_BUSY: "another process keeps it locked; if that one was stopped or hangs, end it",
+    sqlite3.SQLITE_FULL: "the disk is full; free some space",
+    sqlite3.SQLITE_READONLY: "this user may not write the file or its folder; change their owner or rights",
+    sqlite3.SQLITE_PERM: "this user may not read the file; change its owner or rights",
+    sqlite3.SQLITE_CANTOPEN: "the file cannot be opened or made; look at its folder and its rights",
+    sqlite3.SQLITE_IOERR: "the disk failed; look at the system's log",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged; stop all users of it and restore it, or move it away",
+    sqlite3.SQLITE_NOTADB: "the file is not an SQLite database; name another one",
+}
+# The connection itself is fine after these.
+_PASSING = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_LOCKED})
+
+
+def code_of(error: sqlite3.Error) -> int:
+    """SQLite's primary result code (0 where Python raised on its own)."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    return code_of(error) == sqlite3.SQLITE_BUSY
+
+
+def is_passing(error: BaseException) -> bool:
+    return not isinstance(error, sqlite3.Error) or code_of(error) in _PASSING
+
+
+def explain(error: sqlite3.Error, address: Address) -> str:
+    meaning = _MEANING.get(code_of(error))
+    return f"{address}: {error}" + (f" ({meaning})" if meaning else "")
+
+
+def open_connection(address: Address, timeout_s: float) -> sqlite3.Connection:
+    """Raises `SettingsError` for a file that is not ours, `StoreUnavailable` for one that cannot be used now."""
+    if sqlite3.sqlite_version_info < (3, 35):
+        raise SettingsError(f"inturn needs SQLite >= 3.35; this Python has {sqlite3.sqlite_version}")
+    connection = None
+    try:
+        # one thread at a time uses it: the writer's, or the one that forks and has stopped the writer
+        connection = sqlite3.connect(
+            str(address), timeout=timeout_s, isolation_level=None, check_same_thread=False, cached_statements=256
+        )
+        _prepare(connection, address, timeout_s)
+    except (sqlite3.Error, InTurnError) as error:
+        if connection is not None:
+            connection.close()
+        if isinstance(error, InTurnError):
+            raise
+        kind = SettingsError if code_of(error) == sqlite3.SQLITE_NOTADB else StoreUnavailable
+        raise kind(explain(error, address)) from error
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, address: Address, timeout_s: float) -> None:
+    _use_wal(connection, timeout_s)
+    connection.execute(f"PRAGMA synchronous = {address.synchronous}")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        _adopt(connection, address)
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+    # from here on the writer waits itself, because SQLite's own pauses grow to 100 ms
+    connection.execute("PRAGMA busy_timeout = 0")
+
+
+def _use_wal(connection: sqlite3.Connection, timeout_s: float) -> None:
+    """The switch to WAL does not wait for other connections by itself."""
+    gives_up_at = time.monotonic() + timeout_s
+    while connection.execute("PRAGMA journal_mode").fetchone()[0] == "delete":
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() > gives_up_at:
+                raise
+            time.sleep(0.005)
+
+
+def _adopt(connection: sqlite3.Connection, address: Address) -> None:
+    """Under the write lock: make the tables in an empty file, or see that they are ours."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if version == 0 and application == 0 and tables == 0:
+        for statement in (files("inturn.store.sqlite") / "schema.sql").read_text("utf-8").split(";\n"):
+            connection.execute(statement)
+        connection.execute("INSERT INTO clock VALUES (1, 0, 0, ?)", (address.namespace,))
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        return
+    if application != APPLICATION_ID:
+        raise SettingsError(f"{address} is another program's database; give inturn a file of its own")
+    if version != SCHEMA_VERSION:
+        raise SettingsError(
+            f"{address} has version {version} of the tables and this inturn knows {SCHEMA_VERSION}: "
+            "upgrade inturn on this machine, or use another file"
+        )
+    (namespace,) = connection.execute("SELECT namespace FROM clock").fetchone()
+    if namespace != address.namespace:
+        raise SettingsError(f"{address} belongs to the namespace {namespace!r}; use another file")
+
+
+def warnings(connection: sqlite3.Connection, address: Address) -> list[str]:
+    """What the owner of this database should know."""
+    found = []
+    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+    if address.path is not None and mode != "wal":
+        found.append(
+            f"{address} cannot use a write-ahead log (journal mode {mode!r}): is it on a network file system? "
+            "Locks on such a file may not exclude anyone; use a local disk, or Redis"
+        )
+    if address.path is None:
+        found.append("sqlite:///:memory: is seen by this process only and is gone with it")
+    elif address.synchronous == "off":
+        found.append(f"{address} is used with synchronous=off: a power cut can damage the file and lose every lock")
+    return found

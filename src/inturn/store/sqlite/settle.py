@@ -1,0 +1,176 @@
+"""One lock, and bringing it up to date: what has ended is taken away, and who comes next is granted.
+
+Follows lua/include/lock.lua and lua/include/settle.lua, function by function.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from inturn.store.protocol import CONFIRM_MS, IDLE_CHECK_MS, PLACE_LIVES_MS, Grant
+from inturn.store.sqlite.transaction import LOST_NOTE_MS, Transaction, process_of
+
+
+@dataclass(slots=True)
+class Lock:
+    """A row of `locks`, changed here and written by `reschedule`. `used` 0: it is not in use any more."""
+
+    name: str
+    capacity: int
+    used: int
+
+
+class GrantRow(NamedTuple):
+    token: str
+    owner: str
+    weight: int
+    fence: int
+    arrival: int
+    ttl: int
+    ends: int
+    lapses: int
+    since: int
+
+
+class PlaceRow(NamedTuple):
+    token: str
+    owner: str
+    weight: int
+    rank: int
+    arrival: int
+    ttl: int
+    life: int
+    since: int
+
+
+GRANT = "token, owner, weight, fence, arrival, ttl, ends, lapses, since"
+PLACE = "token, owner, weight, rank, arrival, ttl, life, since"
+
+
+def lock_named(tx: Transaction, name: str) -> Lock | None:
+    row = tx.one("SELECT name, capacity, used FROM locks WHERE name = ?", (name,))
+    return row and Lock(*row)
+
+
+def grants_of(tx: Transaction, name: str) -> list[GrantRow]:
+    return [GrantRow(*row) for row in tx.execute(f"SELECT {GRANT} FROM grants WHERE name = ?", (name,))]
+
+
+def has_queue(tx: Transaction, name: str) -> bool:
+    return tx.one("SELECT 1 FROM places WHERE name = ? LIMIT 1", (name,)) is not None
+
+
+def grant_ends(tx: Transaction, grant: GrantRow) -> float:
+    """When the grant ends if nothing renews it."""
+    ends = math.inf
+    if grant.ttl > 0:
+        ends = tx.seen_at(process_of(grant.token)) + grant.ttl
+    if grant.ends > 0:
+        ends = min(ends, grant.ends)
+    if grant.lapses > 0:
+        ends = min(ends, grant.lapses)
+    return ends
+
+
+def life_left(tx: Transaction, ends: int) -> int:
+    """Milliseconds until a fixed end; 0 means that there is none."""
+    return max(1, ends - tx.now) if ends > 0 else 0
+
+
+def insert_grant(tx: Transaction, name: str, grant: GrantRow) -> None:
+    tx.execute("INSERT INTO grants VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (name, *grant))
+
+
+def delete_grant(tx: Transaction, name: str, token: str) -> None:
+    tx.execute("DELETE FROM grants WHERE name = ? AND token = ?", (name, token))
+
+
+def take_away(tx: Transaction, lock: Lock, grant: GrantRow, why: str) -> None:
+    delete_grant(tx, lock.name, grant.token)
+    lock.used -= grant.weight
+    tx.execute("INSERT OR REPLACE INTO lost VALUES (?, ?, ?)", (grant.token, why, tx.now + LOST_NOTE_MS))
+    if grant.lapses > 0:
+        tx.untell_grant(grant.token, lock.name)
+    tx.tell(process_of(grant.token), "lost", grant.token, lock.name, why)
+
+
+def remove_place(tx: Transaction, name: str, place: PlaceRow) -> None:
+    tx.execute(
+        "DELETE FROM places WHERE name = ? AND rank = ? AND arrival = ?", (name, place.rank, place.arrival)
+    )
+
+
+def reap(tx: Transaction, lock: Lock) -> float:
+    """Takes away every grant that has ended; answers when the next one could end."""
+    soonest = math.inf
+    for grant in grants_of(tx, lock.name):
+        ends = grant_ends(tx, grant)
+        if tx.now >= ends:
+            take_away(tx, lock, grant, "not confirmed in time" if grant.lapses > 0 else "expired")
+        else:
+            soonest = min(soonest, ends)
+    return soonest
+
+
+def grant_heads(tx: Transaction, lock: Lock, calling_process: str | None) -> float:
+    """Grants to the head of the queue while it fits; a head that does not fit stops the queue, so that nobody barges in.
+
+    Grants to the calling process are complete and are handed over. To another process a grant is provisional until its
+    process confirms it (by repeating its acquire); it also stands in that process's inbox.
+    """
+    mine: list[Grant] = []
+    soonest = math.inf
+    while True:
+        head = tx.one(f"SELECT {PLACE} FROM places WHERE name = ? ORDER BY rank, arrival LIMIT 1", (lock.name,))
+        if head is None:
+            break
+        place = PlaceRow(*head)
+        process = process_of(place.token)
+        if process != calling_process and (
+            tx.now > tx.seen_at(process) + PLACE_LIVES_MS or tx.is_dead(process)
+        ):
+            remove_place(tx, lock.name, place)
+        elif lock.used + place.weight <= lock.capacity:
+            remove_place(tx, lock.name, place)
+            ends = tx.now + place.life if place.life > 0 else 0
+            lapses = 0 if process == calling_process else tx.now + CONFIRM_MS
+            grant = GrantRow(
+                place.token, place.owner, place.weight, tx.tick(), place.arrival, place.ttl, ends, lapses, tx.now
+            )
+            if process == calling_process:
+                mine.append(Grant(grant.token, grant.fence, grant.arrival, life_left(tx, ends)))
+            else:
+                tx.tell(process, "granted", grant.token, lock.name, "")
+            lock.used += place.weight
+            insert_grant(tx, lock.name, grant)
+            soonest = min(soonest, grant_ends(tx, grant))
+        else:
+            break
+    # the calling process is alive by the very fact of its call; its new leases live from this moment on
+    if mine and calling_process is not None:
+        tx.touch(calling_process)
+        tx.hand_over(lock.name, mine)
+    return soonest
+
+
+def reschedule(tx: Transaction, lock: Lock, soonest: float) -> None:
+    """Says when the lock must be looked at again, or removes it when it is not in use any more."""
+    if lock.used == 0:
+        tx.execute("DELETE FROM locks WHERE name = ?", (lock.name,))
+        return
+    due: float | None = soonest
+    if not has_queue(tx, lock.name):
+        due = tx.now + IDLE_CHECK_MS
+    elif soonest == math.inf:
+        due = None
+    tx.execute("UPDATE locks SET used = ?, due = ? WHERE name = ?", (lock.used, due, lock.name))
+
+
+def settle(tx: Transaction, lock: Lock, calling_process: str | None) -> float:
+    held_until = reap(tx, lock)
+    granted_until = grant_heads(tx, lock, calling_process)
+    soonest = min(held_until, granted_until)
+    reschedule(tx, lock, soonest)
+    return soonest

@@ -1,0 +1,136 @@
+"""One transaction of the writer: the store's clock, its counter, and what all locks share.
+
+The clock and the counter are read once when the transaction begins and written once when it ends; a transaction that
+is rolled back takes its numbers with it, so nobody has seen them.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from inturn.store import clock
+from inturn.store.protocol import Grant, Notice
+
+LOST_NOTE_MS = 60_000
+
+Row = tuple[Any, ...]
+WallClock = Callable[[], int]
+
+
+def wall_us() -> int:
+    return time.time_ns() // 1000
+
+
+def process_of(token: str) -> str:
+    return token.rpartition("#")[0]
+
+
+class Transaction:
+    """`now` and `now_us` stand still within it. `notices` are for this process, once it is committed."""
+
+    __slots__ = ("_changes", "_fence", "_seen", "execute", "is_told", "notices", "now", "now_us", "process", "sent_at")
+
+    def __init__(self, connection: sqlite3.Connection, process: str, wall: WallClock = wall_us) -> None:
+        self.execute = connection.execute
+        self.process = process
+        self.sent_at = clock.now()
+        stored_us, self._fence = self.execute("SELECT now_us, fence FROM clock").fetchone()
+        self.now_us: int = max(stored_us, wall())
+        self.now = self.now_us // 1000
+        self.notices: list[Notice] = []
+        self.is_told = False
+        self._seen: dict[str, int] = {}
+        self._changes = connection.total_changes
+
+    def end(self, connection: sqlite3.Connection) -> None:
+        """A transaction that only read writes nothing, and so costs no sync of the disk."""
+        if connection.total_changes != self._changes:
+            self.execute("UPDATE clock SET now_us = ?, fence = ?", (self.now_us, self._fence))
+        self.execute("COMMIT")
+
+    def one(self, sql: str, values: Row) -> Any:
+        return self.execute(sql, values).fetchone()
+
+    # -- numbers -----------------------------------------------------------------------------------------------------
+
+    def tick(self) -> int:
+        """Arrivals and fences come from one counter. It follows the clock, so that it grows on in a new file."""
+        self._fence = max(self._fence + 1, self.now_us)
+        return self._fence
+
+    # -- processes ---------------------------------------------------------------------------------------------------
+
+    def seen_at(self, process: str) -> int:
+        seen = self._seen.get(process)
+        if seen is None:
+            row = self.one("SELECT seen FROM processes WHERE process = ?", (process,))
+            seen = self._seen[process] = row[0] if row else 0
+        return seen
+
+    def touch(self, process: str) -> None:
+        if self._seen.get(process) != self.now:
+            self.execute(
+                "INSERT INTO processes VALUES (?, ?, ?) "
+                "ON CONFLICT (process) DO UPDATE SET seen = excluded.seen, home = excluded.home",
+                (process, self.now, home()),
+            )
+            self._seen[process] = self.now
+
+    def remove_process(self, process: str) -> None:
+        self.execute("DELETE FROM processes WHERE process = ?", (process,))
+        self.execute("DELETE FROM inbox WHERE process = ?", (process,))
+        self._seen[process] = 0
+
+    def is_dead(self, process: str) -> bool:
+        """Its pid is gone. Only a process of our own home can be judged so; the others by when they were seen."""
+        host, _, rest = process.rpartition(":")[0].rpartition(":")
+        if not rest.isdigit() or host != self.process.rpartition(":")[0].rpartition(":")[0]:
+            return False
+        row = self.one("SELECT home FROM processes WHERE process = ?", (process,))
+        if row is None or row[0] != home():
+            return False
+        try:
+            os.kill(int(rest), 0)
+        except ProcessLookupError:
+            return True
+        except (PermissionError, OverflowError):
+            pass
+        return False
+
+    # -- telling -----------------------------------------------------------------------------------------------------
+
+    def tell(self, process: str, kind: str, token: str, name: str, why: str) -> None:
+        """Into the inbox of a process; if that is ours, it is read as soon as this is committed."""
+        row = (process, self.tick(), kind, token, name, why, self.now)
+        self.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        if process == self.process:
+            self.is_told = True
+
+    def untell_grant(self, token: str, name: str) -> None:
+        self.execute(
+            "DELETE FROM inbox WHERE process = ? AND kind = 'granted' AND token = ? AND name = ?",
+            (process_of(token), token, name),
+        )
+
+    def hand_over(self, name: str, grants: list[Grant]) -> None:
+        """Complete grants to other places of the calling process."""
+        for grant in grants:
+            self.notices.append(Notice("granted", name, grant.token, "", grant, self.sent_at))
+
+
+@cache
+def home() -> str:
+    """Where our pid means something: this boot of this machine, and this pid namespace (a container has its own)."""
+    parts = []
+    for path in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
+        try:
+            parts.append(Path(path).readlink().name if path.endswith("pid") else Path(path).read_text().strip())
+        except OSError:
+            parts.append("")
+    return "/".join(parts)

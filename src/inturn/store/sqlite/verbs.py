@@ -1,0 +1,267 @@
+"""The verbs, as functions of a transaction: each follows lua/<verb>.lua step by step.
+
+A verb that fails half-way is undone by the writer, which rolls the transaction back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from inturn.store.protocol import (
+    IDLE_CHECK_MS,
+    Acquired,
+    Beat,
+    Edge,
+    Extended,
+    Holder,
+    HowToExtend,
+    LockView,
+    Notice,
+    Released,
+    Request,
+    Waiter,
+)
+from inturn.store.sqlite.settle import (
+    GRANT,
+    PLACE,
+    GrantRow,
+    Lock,
+    PlaceRow,
+    delete_grant,
+    grant_ends,
+    grant_heads,
+    grants_of,
+    has_queue,
+    insert_grant,
+    life_left,
+    lock_named,
+    remove_place,
+    reschedule,
+    settle,
+    take_away,
+)
+from inturn.store.sqlite.transaction import Transaction, process_of
+
+INBOX_LIVES_MS = 3_600_000
+PROCESS_LIVES_MS = 8 * 86_400_000
+"""Longer than any lease can live."""
+
+
+def acquire(tx: Transaction, request: Request) -> Acquired:
+    """Ask for a lock, ask again after a lost reply, or confirm a provisional grant: always the same call."""
+    name, token, owner, capacity, weight, ttl, life, priority, wait = (
+        request.name, request.token, request.owner, request.capacity, request.weight,
+        request.ttl_ms, request.life_ms, request.priority, request.wait,
+    )  # fmt: skip
+    process = process_of(token)
+    tx.touch(process)
+
+    def grant_now() -> Acquired:
+        number = tx.tick()
+        ends = tx.now + life if life > 0 else 0
+        insert_grant(tx, name, GrantRow(token, owner, weight, number, number, ttl, ends, 0, tx.now))
+        tx.execute(
+            "INSERT INTO locks VALUES (?, ?, ?, ?) "
+            "ON CONFLICT (name) DO UPDATE SET used = used + excluded.used, due = excluded.due",
+            (name, capacity, weight, tx.now + IDLE_CHECK_MS),
+        )
+        return Acquired("granted", number, number, life, "", tx.sent_at)
+
+    lock = lock_named(tx, name)
+    if lock is None:
+        return grant_now()
+
+    row = tx.one("SELECT fence, arrival, ends, lapses FROM grants WHERE name = ? AND token = ?", (name, token))
+    if row:
+        fence, arrival, ends, lapses = row
+        if lapses > 0:
+            ends = tx.now + life if life > 0 else ends
+            tx.execute(
+                "UPDATE grants SET lapses = 0, ends = ? WHERE name = ? AND token = ?", (ends, name, token)
+            )
+            tx.untell_grant(token, name)
+        return Acquired("granted", fence, arrival, life_left(tx, ends), "", tx.sent_at)
+
+    row = tx.one("SELECT arrival FROM places WHERE token = ? AND name = ?", (token, name))
+    if row:
+        return Acquired("waiting", 0, row[0], 0, "", tx.sent_at)
+
+    def fits(lock: Lock) -> bool:
+        return lock.used == 0 or (
+            lock.capacity == capacity and lock.used + weight <= capacity and not has_queue(tx, name)
+        )
+
+    if not fits(lock):
+        soonest = settle(tx, lock, process)
+        if not fits(lock):
+            if lock.capacity != capacity:
+                return Acquired("mismatch", 0, 0, 0, str(lock.capacity), tx.sent_at)
+            own, own_weight, holder = "", 0, ""
+            for grant in grants_of(tx, name):
+                holder = grant.token
+                if grant.owner == owner:
+                    own, own_weight = grant.token, own_weight + grant.weight
+            # waiting could never end: what the owner holds itself is in its own way
+            if own and own_weight + weight > capacity:
+                return Acquired("own", 0, 0, 0, own, tx.sent_at)
+            if not wait:
+                return Acquired("busy", 0, 0, 0, holder, tx.sent_at)
+            place = PlaceRow(token, owner, weight, -priority, tx.tick(), ttl, life, tx.now)
+            tx.execute(f"INSERT INTO places (name, {PLACE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (name, *place))
+            # the lock may have had no waiters until now: look at it when its first grant could end
+            due = soonest if soonest < math.inf else None
+            tx.execute("UPDATE locks SET due = ? WHERE name = ?", (due, name))
+            return Acquired("waiting", 0, place.arrival, 0, "", tx.sent_at)
+    return grant_now()
+
+
+def release(tx: Transaction, name: str, token: str) -> Released:
+    """Give back a grant, or leave the queue. Who comes next is granted in the same step."""
+    process = process_of(token)
+    row = tx.one(
+        f"SELECT {GRANT}, (SELECT capacity FROM locks WHERE name = ?1), (SELECT used FROM locks WHERE name = ?1) "
+        "FROM grants WHERE name = ?1 AND token = ?2",
+        (name, token),
+    )
+    if row:
+        grant, lock = GrantRow(*row[:9]), Lock(name, row[9], row[10])
+        answer = Released("released" if tx.now < grant_ends(tx, grant) else "lost")
+        if grant.lapses > 0:
+            tx.untell_grant(token, name)
+        delete_grant(tx, name, token)
+        lock.used -= grant.weight
+        soonest = grant_heads(tx, lock, process)
+        reschedule(tx, lock, soonest)
+        return answer
+
+    row = tx.one(f"SELECT {PLACE} FROM places WHERE token = ? AND name = ?", (token, name))
+    if row:
+        remove_place(tx, name, PlaceRow(*row))
+        waited_for = lock_named(tx, name)
+        assert waited_for is not None, "nobody waits for a lock that is not in use"
+        settle(tx, waited_for, process)
+        return Released("left")
+    # A lease that was taken away left a note; one whose file was replaced went with it.
+    if tx.one("SELECT 1 FROM lost WHERE token = ? AND until > ?", (token, tx.now)) or tx.seen_at(process) == 0:
+        return Released("lost")
+    return Released("gone")
+
+
+def extend(tx: Transaction, name: str, token: str, how: HowToExtend, ms: int) -> Extended:
+    """Change the fixed end of a lease. A lease without one is only confirmed.
+
+    There is no call id here: the writer runs a call once, or rolls it back.
+    """
+    row = tx.one(f"SELECT {GRANT} FROM grants WHERE name = ? AND token = ?", (name, token))
+    if row is None:
+        return Extended("lost", 0, tx.sent_at)
+    grant = GrantRow(*row)
+    if tx.now >= grant_ends(tx, grant):
+        return Extended("lost", 0, tx.sent_at)
+    ends = grant.ends
+    if ends > 0:
+        if how == "add":
+            ends += ms
+        elif how == "set":
+            ends = tx.now + ms
+        else:
+            ends = max(ends, tx.now + ms)
+        tx.execute("UPDATE grants SET ends = ? WHERE name = ? AND token = ?", (ends, name, token))
+    tx.touch(process_of(token))
+    return Extended("extended", life_left(tx, ends), tx.sent_at)
+
+
+def beat(tx: Transaction, process: str, noted: Sequence[Notice]) -> Beat:
+    """A process says that it lives: every lease and place it has is renewed. It gets its inbox, and looks after due locks."""
+    last_seen = tx.seen_at(process)
+    tx.touch(process)
+    for notice in noted:
+        tx.execute(
+            "DELETE FROM inbox WHERE process = ? AND kind = ? AND token = ? AND name = ? AND why = ?",
+            (process, notice.kind, notice.token, notice.name, notice.why),
+        )
+    due = tx.execute(
+        "SELECT name, capacity, used FROM locks WHERE due <= ? ORDER BY due LIMIT 64", (tx.now,)
+    ).fetchall()
+    for row in due:
+        settle(tx, Lock(*row), None)
+    tx.execute("DELETE FROM processes WHERE seen < ?", (tx.now - PROCESS_LIVES_MS,))
+    tx.execute("DELETE FROM inbox WHERE told < ?", (tx.now - INBOX_LIVES_MS,))
+    tx.execute("DELETE FROM lost WHERE until <= ?", (tx.now,))
+    (soonest,) = tx.one("SELECT min(due) FROM locks", ())
+    due_in = -1 if soonest is None else max(0, soonest - tx.now)
+    inbox = [
+        Notice(kind, name, token, why)
+        for kind, name, token, why in tx.execute(
+            "SELECT kind, name, token, why FROM inbox WHERE process = ? ORDER BY number LIMIT 1000", (process,)
+        )
+    ]
+    away = tx.now - last_seen if last_seen else 0
+    return Beat(tx.now_us, away, bool(last_seen), due_in, inbox, tx.sent_at)
+
+
+def depart(tx: Transaction, process: str) -> None:
+    """A process closes in good order, holding nothing any more."""
+    tx.remove_process(process)
+
+
+def edges(tx: Transaction, owners: Sequence[str]) -> list[Edge]:
+    """What each of these owners waits for, and on whom."""
+    found = []
+    for owner in owners:
+        places = tx.execute(
+            f"SELECT name, {PLACE} FROM places WHERE owner = ? ORDER BY token, name", (owner,)
+        ).fetchall()
+        for name, *values in places:
+            place = PlaceRow(*values)
+            blockers = [grant.owner for grant in grants_of(tx, name)]
+            ahead = tx.execute(
+                "SELECT owner FROM places WHERE name = ? AND (rank, arrival) < (?, ?) ORDER BY rank, arrival LIMIT 64",
+                (name, place.rank, place.arrival),
+            )
+            blockers += [row[0] for row in ahead]
+            age = tx.now - place.since
+            found.append(Edge(owner, name, place.token, place.arrival, age, tuple(blockers)))
+    return found
+
+
+def names(tx: Transaction, limit: int) -> list[str]:
+    """Which locks are in use."""
+    return [row[0] for row in tx.execute("SELECT name FROM locks ORDER BY name LIMIT ?", (limit,))]
+
+
+def inspect(tx: Transaction, name: str) -> LockView | None:
+    """What one lock looks like now."""
+    lock = lock_named(tx, name)
+    if lock is None:
+        return None
+    holders = [
+        Holder(
+            grant.token, grant.owner, grant.weight, grant.fence, grant.arrival,
+            tx.now - grant.since, life_left(tx, grant.ends),
+        )
+        for grant in sorted(grants_of(tx, name), key=lambda grant: grant.fence)
+        if tx.now < grant_ends(tx, grant)
+    ]  # fmt: skip
+    waiters = [
+        Waiter(place.token, place.owner, place.weight, -place.rank, place.arrival, tx.now - place.since)
+        for place in map(
+            PlaceRow._make,
+            tx.execute(f"SELECT {PLACE} FROM places WHERE name = ? ORDER BY rank, arrival LIMIT 1000", (name,)),
+        )
+    ]
+    return LockView(name, lock.capacity, tuple(holders), tuple(waiters))
+
+
+def force_release(tx: Transaction, name: str) -> int:
+    """Take a lock away from everyone who holds it; who comes next is granted."""
+    lock = lock_named(tx, name)
+    if lock is None:
+        return 0
+    grants = grants_of(tx, name)
+    for grant in grants:
+        take_away(tx, lock, grant, "released by force")
+    if grants:
+        settle(tx, lock, None)
+    return len(grants)

@@ -1,0 +1,125 @@
+"""The ground that the project stands on: pinned packages, the commands, no package host named anywhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from inturn.services import PrivateRedis
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+LOCK = (ROOT / "requirements.lock").read_text()
+PIN = re.compile(
+    r"^([a-z0-9-]+)==([^\s;\\]+)(?: ;[^\\]*)?((?: *\\\n +--hash=sha256:[0-9a-f]{64})+)$", re.MULTILINE
+)
+TARGETS = {"help", "setup", "run", "test", "check", "format", "bench", "chaos", "lock", "clean"}
+EXTRAS = {"redis", "server", "rabbitmq", "postgres", "telegram", "celery", "copilot", "bench", "all"}
+HOSTS = [
+    ".".join(name) for name in (("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "org"), ("npmjs", "com"))
+]
+
+
+def names_of(requirements: list[str]) -> set[str]:
+    return {re.split(r"[^A-Za-z0-9-]", requirement)[0] for requirement in requirements}
+
+
+def test_every_line_of_the_lock_is_a_pin_with_hashes() -> None:
+    assert PIN.sub("", LOCK).strip() == ""
+    assert len(PIN.findall(LOCK)) > 20
+
+
+def test_the_lock_names_no_host() -> None:
+    assert "http" not in LOCK
+    assert "--index" not in LOCK
+    assert "--find-links" not in LOCK
+
+
+def test_the_lock_pins_all_that_tests_and_benchmarks_need() -> None:
+    extras = PROJECT["project"]["optional-dependencies"]
+    wanted = names_of(PROJECT["project"]["dependencies"] + extras["redis"] + extras["bench"])
+    wanted |= names_of(PROJECT["dependency-groups"]["dev"] + PROJECT["build-system"]["requires"])
+    assert wanted <= {name for name, _, _ in PIN.findall(LOCK)}
+
+
+def test_no_file_names_a_package_host() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    files = [ROOT / name for name in listed.split("\0") if name and (ROOT / name).is_file()]
+    assert files
+    guilty = [file for file in files if any(host in file.read_text(errors="ignore") for host in HOSTS)]
+    assert guilty == []
+
+
+def test_the_extras_exist_and_all_is_all_of_them() -> None:
+    extras = PROJECT["project"]["optional-dependencies"]
+    assert set(extras) == EXTRAS
+    (everything,) = extras["all"]
+    assert set(everything.removeprefix("inturn[").removesuffix("]").split(",")) == EXTRAS - {"all"}
+
+
+def test_help_lists_every_target() -> None:
+    shown = subprocess.run(
+        ["make", "-s", "help"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
+    assert {line.split()[1] for line in shown.splitlines()} == TARGETS
+
+
+def test_without_a_python_that_is_new_enough_setup_says_so_in_one_sentence(tmp_path: Path) -> None:
+    for name in ("Makefile", "pyproject.toml", "requirements.lock"):
+        shutil.copy(ROOT / name, tmp_path)
+    make = shutil.which("make")
+    assert make is not None
+    done = subprocess.run(
+        [make, "setup", "PYTHON=false"],
+        cwd=tmp_path,
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode != 0
+    assert done.stderr.startswith("inturn needs Python 3.11 or newer on PATH")
+    assert done.stdout == ""
+
+
+def test_the_check_before_a_merge_can_be_run() -> None:
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    assert script.read_text().splitlines()[-2:] == ["make check", "make test"]
+
+
+def test_compose_publishes_ports_on_this_machine_alone() -> None:
+    compose = (ROOT / "docker-compose.yml").read_text()
+    services = compose.split("\nservices:\n")[1]
+    assert "\t" not in compose
+    assert re.findall(r"^  (\w+):$", services, re.MULTILINE) == ["redis"]
+    ports = re.findall(r'^      - "([^"]*:\d+)"$', services, re.MULTILINE)
+    assert ports
+    assert all(re.fullmatch(r"127\.0\.0\.1:\$\{\w+:-\}:\d+", port) for port in ports)
+
+
+def test_the_licence_is_whole() -> None:
+    text = (ROOT / "LICENSE").read_text()
+    assert "Apache License" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+
+
+@pytest.mark.parametrize("store", ["sqlite", "redis"])
+def test_every_store_has_a_url_of_its_own(store: str, request: pytest.FixtureRequest) -> None:
+    assert request.getfixturevalue(f"{store}_url").startswith(f"{store}://")
+
+
+def test_the_shared_server_is_not_on_the_standard_port(redis_server: PrivateRedis, redis_url: str) -> None:
+    assert redis_server.port != 6379
+    assert redis_url == redis_server.url
