@@ -93,7 +93,7 @@ class Lease:
             return
         self.is_released = True
         registry = self._process.registry
-        registry.holding.pop(self.token, None)
+        registry.let_go(self.token)
         metrics.hold_seconds.observe(clock.now() - self.granted_at)
         if self.lost:
             # the store may not know yet, or may not answer: that must not keep the loser waiting, but the release

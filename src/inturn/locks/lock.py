@@ -22,6 +22,8 @@ from inturn.store.protocol import Acquired, Request
 
 log = logging.getLogger("inturn.locks")
 
+_OUTCOMES: dict[type[BaseException], str] = {StoreUnavailable: "unavailable", DeadlockDetected: "deadlock"}
+
 
 class Lock:
     """A lock by name. `async with lock as lease:`, or `acquire` and `release`."""
@@ -85,7 +87,7 @@ class Lock:
 
     async def release(self) -> None:
         """Give back what this task (or `owner`) holds. `NotHeld` if that is nothing, `LeaseLost` if it was lost."""
-        lease = self._pop()
+        lease = self._pop(self._owner())
         if lease is not None:
             await lease.release()
 
@@ -115,7 +117,7 @@ class Lock:
         return self._mine()
 
     async def __aenter__(self) -> Lease:
-        lease = await self.take()
+        lease = await self._take(self.wait_s)
         if lease.depth == 1:
             lease.enter_body()
         return lease
@@ -123,7 +125,9 @@ class Lock:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        lease = self._pop()
+        # who leaves has entered, so a single owner is the one who leaves
+        owner = next(iter(self._holds)) if len(self._holds) == 1 else self._owner()
+        lease = self._pop(owner)
         if lease is None:  # an inner block of a reentrant lock
             return
         is_ours = await lease.leave_body()
@@ -139,26 +143,32 @@ class Lock:
 
     async def _take(self, wait_s: float | None) -> Lease:
         process = self._process
-        await process.ready()
-        owner = self._owner()
+        registry = process.registry
+        if not process.is_ready:
+            await process.ready()
+        owner = self.owner or process.owner()
         started_at = clock.now()
         left_s = wait_s
         while True:
             request = Request(
-                self.name, process.registry.new_token(), owner, self.capacity, self.weight, self._ttl_ms,
+                self.name, registry.new_token(), owner, self.capacity, self.weight, self._ttl_ms,
                 self._life_ms, self.priority, wait_s != 0.0,
             )  # fmt: skip
-            answer = await self._claim(request, left_s)
+            try:
+                answer = await registry.claim(request, left_s)
+            except BaseException as error:
+                metrics.acquisitions.labels(_OUTCOMES.get(type(error), "cancelled")).inc()
+                raise
             waited_s = clock.now() - started_at
             if answer.status != "granted":
                 return self._refused(answer, owner, waited_s)
             lease = Lease(process, request, answer)
-            process.hold(lease)
-            if lease.remaining() > 0.0:
+            registry.hold(lease)
+            if process.heartbeat.watch_over(lease):
                 break
-            # expired on arrival: the answer took longer than the lease lives, so it is as if we had not been asked yet
-            process.registry.holding.pop(lease.token, None)
-            process.registry.abandon(self.name, lease.token)
+            # expired on arrival: the answer took longer than the lease lives, so it is as if we had not asked yet
+            registry.let_go(lease.token)
+            registry.abandon(self.name, lease.token)
             left_s = None if wait_s is None else wait_s - waited_s
             if left_s is not None and left_s <= 0.0:
                 raise LockTimeout(self.name, waited_s)
@@ -168,22 +178,6 @@ class Lock:
         if log.isEnabledFor(logging.DEBUG):
             log.debug("acquire name=%s fence=%d waited=%.3fs owner=%s", self.name, lease.fence, waited_s, owner)
         return lease
-
-    async def _claim(self, request: Request, wait_s: float | None) -> Acquired:
-        outcome = "cancelled"
-        try:
-            answer = await self._process.registry.claim(request, wait_s)
-            outcome = ""
-            return answer
-        except StoreUnavailable:
-            outcome = "unavailable"
-            raise
-        except DeadlockDetected:
-            outcome = "deadlock"
-            raise
-        finally:
-            if outcome:
-                metrics.acquisitions.labels(outcome).inc()
 
     def _refused(self, answer: Acquired, owner: str, waited_s: float) -> Lease:
         """Re-enter if that was asked for; otherwise say why not."""
@@ -212,9 +206,8 @@ class Lock:
             raise NotHeld(self.name)
         return holds[-1]
 
-    def _pop(self) -> Lease | None:
+    def _pop(self, owner: str) -> Lease | None:
         """The lease to release now; `None` while an outer block of a reentrant lock still needs it."""
-        owner = self._owner()
         holds = self._holds.get(owner)
         if not holds:
             raise NotHeld(self.name)

@@ -63,10 +63,12 @@ class Heartbeat:
         elif self.is_resting:
             self._wake()
 
-    def hurry(self, held: Held) -> None:
-        """A lease was added that could end before the thread would look the next time."""
-        if held.ttl_s and held.ttl_s < 4 * BEAT_S or self.deadline_of(held) < self._looks_at:
+    def watch_over(self, held: Held) -> bool:
+        """A lease was added: look sooner if it could end before the next look. `False`: it has ended already."""
+        deadline = self.deadline_of(held)
+        if deadline < self._looks_at or 0.0 < held.ttl_s < 4 * BEAT_S:
             self._wake()
+        return deadline > clock.now()
 
     def deadline_of(self, held: Held) -> float:
         """When the body must have stopped: counted from when the last confirmed renewal was *sent*."""

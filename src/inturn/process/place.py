@@ -14,7 +14,7 @@ from inturn.store.protocol import Acquired, Notice, Request, Store
 
 
 class Place:
-    __slots__ = ("_again", "_future", "_notice", "_store", "_task", "loop", "request", "since")
+    __slots__ = ("_again", "_future", "_store", "_task", "loop", "request", "since")
 
     def __init__(self, request: Request, store: Store) -> None:
         self.request = request
@@ -22,15 +22,14 @@ class Place:
         self.since = clock.now()
         self._store = store
         self._future: asyncio.Future[Acquired | None] | None = None
-        self._notice: Notice | None = None
         self._task: asyncio.Task[None] | None = None
         self._again = False
 
-    async def granted(self, wait_s: float | None) -> Acquired:
+    async def granted(self, wait_s: float | None, early: Notice | None) -> Acquired:
         """Wait. The answer is `granted` or, after `wait_s`, `waiting`; any error of a confirmation is raised here."""
         future = self._future = self.loop.create_future()
-        if self._notice is not None:
-            self.notice(self._notice)  # it was faster than the answer to our acquire
+        if early is not None:
+            self.notice(early)
         timer = None if wait_s is None else self.loop.call_later(wait_s, self._end, None)
         try:
             answer = await future
@@ -40,9 +39,7 @@ class Place:
         return answer or Acquired("waiting", 0, 0, 0, "", clock.now())
 
     def notice(self, notice: Notice) -> None:
-        if self._future is None:
-            self._notice = notice
-        elif notice.grant is not None:
+        if notice.grant is not None:
             _, fence, arrival, life_left_ms = notice.grant
             self._end(Acquired("granted", fence, arrival, life_left_ms, "", notice.sent_at))
         else:

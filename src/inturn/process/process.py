@@ -35,38 +35,35 @@ class Process:
         self.heartbeat.chores = [make() for make in self._chores]
         self.registry.on_change = self.heartbeat.ensure
         self.store.listen(self.registry.notice, self._reopened)
-        self._is_checked = False
+        self.is_ready = False
         self._owners: WeakKeyDictionary[asyncio.Task[object], str] = WeakKeyDictionary()
         self._threads = threading.local()
         self._owner_numbers = itertools.count(1)
 
     async def ready(self) -> None:
         """Before the first use: refuse a store that cannot keep the promises."""
-        if self._is_checked:
+        if self.is_ready:
             return
         for warning in await self.store.check():
             log.warning("store: %s", warning)
-        self._is_checked = True
+        self.is_ready = True
 
     def owner(self) -> str:
         """Who is asking: the current task or, outside of one, the current thread."""
         task = asyncio.current_task()
         if task is None:
             return self.thread_owner()
-        owner = self._owners.get(task)
-        if owner is None:
+        try:
+            return self._owners[task]
+        except KeyError:
             owner = self._owners[task] = f"{self.store.process}/task-{next(self._owner_numbers)}"
-        return owner
+            return owner
 
     def thread_owner(self) -> str:
         owner: str | None = getattr(self._threads, "owner", None)
         if owner is None:
             owner = self._threads.owner = f"{self.store.process}/thread-{next(self._owner_numbers)}"
         return owner
-
-    def hold(self, held: Held) -> None:
-        self.registry.hold(held)
-        self.heartbeat.hurry(held)
 
     def add_chore(self, make: Callable[[], Chore]) -> None:
         """What the heartbeat looks after about once a second while someone waits; made anew after a fork."""
@@ -88,7 +85,7 @@ class Process:
         held = list(registry.holding.values())
         for lease in held:
             lease.lose("the app was closed")
-        if self._is_checked:
+        if self.is_ready:
             await asyncio.gather(
                 *(registry.give_back(lease.name, lease.token, 0.0) for lease in held), return_exceptions=True
             )

@@ -1,7 +1,7 @@
 """What this process waits for and holds, by token.
 
-Any thread may read the two tables; only the loop that owns an entry changes it. An entry is in `holding` before it
-leaves `waiting`, so that a notice always finds it in one of the two.
+Any thread may read the tables, but an entry is only changed by the loop that owns it: whatever concerns a token is posted
+to that loop.
 """
 
 from __future__ import annotations
@@ -51,6 +51,9 @@ class Registry:
         self.leftovers: list[tuple[float, str, str]] = []
         """(not before, name, token): what has to be released once more, by the heartbeat."""
         self.on_change: Callable[[], None] = lambda: None
+        self._loops: dict[str, asyncio.AbstractEventLoop] = {}
+        self._early: dict[str, Notice] = {}
+        """Notices that were faster than the answer to the acquire."""
         self._numbers = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -58,7 +61,7 @@ class Registry:
         return f"{self.store.process}#{next(self._numbers)}"
 
     def is_empty(self) -> bool:
-        return not (self.waiting or self.holding or self.leftovers)
+        return not (self._loops or self.leftovers)
 
     # -- waiting ---------------------------------------------------------------------------------------------------------
 
@@ -68,32 +71,43 @@ class Registry:
         After `granted` the caller calls `hold` before it awaits anything; after anything else nothing is left behind.
         """
         token = request.token
-        place = Place(request, self.store)
-        self.waiting[token] = place
+        self._loops[token] = asyncio.get_running_loop()
         self.on_change()
         try:
             answer = await self.store.acquire(request)
             if answer.status == "waiting":
-                answer = await place.granted(wait_s)
-                if answer.status == "waiting":
-                    await self.give_back(request.name, token, place.close())
+                answer = await self._wait(request, wait_s)
         except BaseException:
-            # cancelled, timed out, or the store is away: whether the lock was granted is not known
-            self.waiting.pop(token, None)
-            place.close()
+            # cancelled, or the store is away: whether the lock was granted is not known
+            self._drop(token)
             self.abandon(request.name, token)
             raise
         if answer.status != "granted":
-            self.waiting.pop(token, None)
-            place.close()
+            self._drop(token)
+        return answer
+
+    async def _wait(self, request: Request, wait_s: float | None) -> Acquired:
+        place = self.waiting[request.token] = Place(request, self.store)
+        try:
+            answer = await place.granted(wait_s, self._early.pop(request.token, None))
+        finally:
+            doubt_until = place.close()
+            del self.waiting[request.token]
+        if answer.status == "waiting":
+            await self.give_back(request.name, request.token, doubt_until)
         return answer
 
     def hold(self, held: Held) -> None:
         self.holding[held.token] = held
-        place = self.waiting.pop(held.token, None)
-        if place is not None:
-            place.close()
-        self.on_change()
+
+    def let_go(self, token: str) -> None:
+        """The holder is done with it; the release follows."""
+        self.holding.pop(token, None)
+        self._drop(token)
+
+    def _drop(self, token: str) -> None:
+        self._loops.pop(token, None)
+        self._early.pop(token, None)
 
     # -- giving back -----------------------------------------------------------------------------------------------------
 
@@ -145,20 +159,25 @@ class Registry:
     # -- being told --------------------------------------------------------------------------------------------------------
 
     def notice(self, notice: Notice) -> None:
-        """Any thread: pass a notice on to whom it concerns, on that one's loop."""
-        place = self.waiting.get(notice.token)
-        held = self.holding.get(notice.token)
-        if notice.kind == "lost":
-            if held is not None:
-                _on_loop(held.loop, lambda: held.lose(notice.why))
-            elif place is not None:
-                _on_loop(place.loop, place.look_again)
-        elif held is None:
-            if place is not None:
-                _on_loop(place.loop, lambda: place.notice(notice))
-            else:
-                # nobody waits for it any more: pass it on, or it would be held for as long as this process lives
-                self.abandon(notice.name, notice.token)
+        """Any thread: pass a notice on to the loop that it concerns."""
+        loop = self._loops.get(notice.token)
+        if loop is not None:
+            _on_loop(loop, lambda: self._take_note(notice))
+        elif notice.kind == "granted":
+            # nobody waits for it any more: pass it on, or it would be held for as long as this process lives
+            self.abandon(notice.name, notice.token)
+
+    def _take_note(self, notice: Notice) -> None:
+        place, held = self.waiting.get(notice.token), self.holding.get(notice.token)
+        if held is not None:
+            if notice.kind == "lost":
+                held.lose(notice.why)
+        elif place is not None:
+            place.notice(notice)
+        elif notice.token in self._loops:
+            self._early[notice.token] = notice
+        elif notice.kind == "granted":
+            self.abandon(notice.name, notice.token)
 
     def look_again(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         """Pushes may have been missed, or places dropped: every place (of a loop) asks again."""

@@ -19,8 +19,7 @@ CONFIRM_MS = 2000
 IDLE_CHECK_MS = 600_000
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """What an acquire asks for. `ttl_ms` 0: not tied to the process; `life_ms` 0: no fixed end."""
 
     name: str

@@ -22,9 +22,9 @@ _MEANING = {
 }
 
 
-def explain(code: str, answer: str, address: Address) -> str:
+def explain(code: str, answer: str) -> str:
     meaning = _MEANING.get(code)
-    return f"{address} refused: {answer}" + (f" ({meaning})" if meaning else "")
+    return f"refused: {answer}" + (f" ({meaning})" if meaning else "")
 
 
 async def examine(link: Link, address: Address, allow_eviction: bool) -> list[str]:

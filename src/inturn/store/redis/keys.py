@@ -11,7 +11,7 @@ import zlib
 class Keys:
     """The keys of one partition of a namespace."""
 
-    __slots__ = ("fence", "names", "prefix", "processes", "waits")
+    __slots__ = ("due", "fence", "names", "prefix", "processes", "waits")
 
     def __init__(self, namespace: str, partition: int) -> None:
         self.prefix = f"{namespace}:{{{partition}}}:"
@@ -19,6 +19,7 @@ class Keys:
         self.processes = f"{self.prefix}processes"
         self.names = f"{self.prefix}names"
         self.waits = f"{self.prefix}waits"
+        self.due = f"{self.prefix}due"
 
     def inbox(self, process: str) -> str:
         return f"{self.prefix}inbox:{process}"
@@ -37,6 +38,7 @@ class Keys:
             self.processes,
             self.names,
             self.waits,
+            self.due,
         )
 
 

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import hiredis
 
 from inturn.errors import StoreUnavailable
+from inturn.observe import metrics
 from inturn.store import clock
 from inturn.store.protocol import (
     Acquired,
@@ -31,10 +32,16 @@ from inturn.store.protocol import (
     Request,
     Waiter,
 )
-from inturn.store.redis import health, scripts
+from inturn.store.redis import health
 from inturn.store.redis.address import Address
 from inturn.store.redis.keys import Keys, partition_of
 from inturn.store.redis.link import Link, LinkLost, LinkRefused, Reply
+from inturn.store.redis.scripts import Script, load
+from inturn.store.redis.wire import Wire, whole_source
+
+_ACQUIRE, _RELEASE, _EXTEND = load("acquire"), load("release"), load("extend")
+_BEAT, _DEPART, _EDGES = load("beat"), load("depart"), load("edges")
+_NAMES, _INSPECT, _FORCE_RELEASE = load("names"), load("inspect"), load("force_release")
 
 # Answers that say "not now": the script did not run, and may run a moment later.
 _NOT_NOW = frozenset({"LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "ASK"})
@@ -61,6 +68,7 @@ class RedisStore:
         self._address = Address.from_url(url)
         self.timeout_s = timeout_s
         self._allow_eviction = allow_eviction
+        self._wire = Wire()
         self._keys = [Keys(namespace, p) for p in range(partitions)]
         self._links: WeakKeyDictionary[asyncio.AbstractEventLoop, Link] = WeakKeyDictionary()
         self._listener: Listener = lambda notice: None
@@ -84,57 +92,55 @@ class RedisStore:
     # -- the verbs -----------------------------------------------------------------------------------------------------
 
     async def acquire(self, request: Request) -> Acquired:
-        name, keys = request.name, self._keys[self.partition_of(request.name)]
+        name, token, owner, capacity, weight, ttl_ms, life_ms, priority, wait = request
+        keys = self._keys[self.partition_of(name)]
+        fixed = (keys.prefix, name, self.process, capacity, weight, ttl_ms, life_ms, priority)
         reply, sent_at, attempts = await self._run(
-            "acquire",
-            keys,
-            keys.lock(name),
-            (
-                name, request.token, request.owner, request.capacity, request.weight, request.ttl_ms,
-                request.life_ms, request.priority, 1 if request.wait else 0,
-            ),
-            granting=name,
-        )  # fmt: skip
-        status = reply[0].decode()
-        if status == "granted":
+            _ACQUIRE, keys.lock(name), fixed, (token, owner, 1 if wait else 0), granting=name
+        )
+        status = reply[0]
+        if status == b"granted":
             doubt_until = clock.now() + self.timeout_s if attempts > 1 else 0.0
-            return Acquired(status, reply[1], reply[2], reply[3], "", sent_at, doubt_until)
-        if status == "waiting":
-            return Acquired(status, 0, reply[1], 0, "", sent_at)
+            return Acquired("granted", reply[1], reply[2], reply[3], "", sent_at, doubt_until)
+        if status == b"waiting":
+            return Acquired("waiting", 0, reply[1], 0, "", sent_at)
         other = reply[1].decode() if isinstance(reply[1], bytes) else str(reply[1])
-        return Acquired(status, 0, 0, 0, other, sent_at)
+        return Acquired(status.decode(), 0, 0, 0, other, sent_at)
 
     async def release(self, name: str, token: str) -> Released:
         keys = self._keys[self.partition_of(name)]
-        reply, _, attempts = await self._run("release", keys, keys.lock(name), (name, token), granting=name)
+        reply, _, attempts = await self._run(
+            _RELEASE, keys.lock(name), (keys.prefix, name), (token,), granting=name
+        )
         status = reply[0].decode()
         # `gone` to a repeat: the first attempt did it, or the lease would have left a note
         return Released("released" if status == "gone" and attempts > 1 else status)
 
     async def extend(self, name: str, token: str, how: HowToExtend, ms: int) -> Extended:
         keys = self._keys[self.partition_of(name)]
-        used = (keys.lock(name)[0], keys.processes)
-        reply, sent_at, _ = await self._run("extend", keys, used, (name, token, how, ms, secrets.token_hex(8)))
+        used, call_id = (keys.lock(name)[0], keys.processes), secrets.token_hex(8)
+        reply, sent_at, _ = await self._run(_EXTEND, used, (keys.prefix, name), (token, how, ms, call_id))
         return Extended(reply[0].decode(), reply[1] if len(reply) > 1 else 0, sent_at)
 
     async def beat(self, partition: int, noted: Sequence[Notice]) -> Beat:
         keys = self._keys[partition]
-        used = (keys.processes, keys.inbox(self.process), keys.names, keys.fence, keys.waits)
-        args = (self.process, *(_notice_text(notice) for notice in noted))
-        reply, sent_at, _ = await self._run("beat", keys, used, args, pushes=False)
+        used = (keys.processes, keys.inbox(self.process), keys.names, keys.fence, keys.waits, keys.due)
+        texts = tuple(_notice_text(notice) for notice in noted)
+        reply, sent_at, _ = await self._run(_BEAT, used, (keys.prefix, self.process), texts, pushes=False)
         _, now_us, last_seen, due_in, inbox = reply
         notices = [_read_notice(text) for text in inbox]
-        return Beat(now_us, now_us // 1000 - last_seen if last_seen else 0, bool(last_seen), due_in, notices, sent_at)
+        away_ms = now_us // 1000 - last_seen if last_seen else 0
+        return Beat(now_us, away_ms, bool(last_seen), due_in, notices, sent_at)
 
     async def depart(self) -> None:
         for keys in self._keys:
             used = (keys.processes, keys.inbox(self.process))
-            await self._run("depart", keys, used, (self.process,), pushes=False)
+            await self._run(_DEPART, used, (keys.prefix, self.process), (), pushes=False)
 
     async def edges(self, owners: Sequence[str]) -> list[Edge]:
         found = []
         for keys in self._keys:
-            reply, _, _ = await self._run("edges", keys, (keys.waits,), tuple(owners), pushes=False)
+            reply, _, _ = await self._run(_EDGES, (keys.waits,), (keys.prefix,), tuple(owners), pushes=False)
             for owner, name, token, arrival, age, blockers in reply[1]:
                 blocking = tuple(blocker.decode() for blocker in blockers)
                 found.append(Edge(owner.decode(), name.decode(), token.decode(), arrival, age, blocking))
@@ -143,13 +149,13 @@ class RedisStore:
     async def names(self, limit: int) -> list[str]:
         found: list[str] = []
         for keys in self._keys:
-            reply, _, _ = await self._run("names", keys, (keys.names,), (limit,))
+            reply, _, _ = await self._run(_NAMES, (keys.names,), (keys.prefix,), (limit,))
             found += [name.decode() for name in reply[1]]
         return sorted(found)[:limit]
 
     async def inspect(self, name: str) -> LockView | None:
         keys = self._keys[self.partition_of(name)]
-        reply, _, _ = await self._run("inspect", keys, keys.lock(name)[:3], (name,))
+        reply, _, _ = await self._run(_INSPECT, keys.lock(name)[:3], (keys.prefix, name), ())
         if reply[0] == b"free":
             return None
         _, capacity, grants, places = reply
@@ -159,7 +165,7 @@ class RedisStore:
 
     async def force_release(self, name: str) -> int:
         keys = self._keys[self.partition_of(name)]
-        reply, _, _ = await self._run("force_release", keys, keys.lock(name), (name,))
+        reply, _, _ = await self._run(_FORCE_RELEASE, keys.lock(name), (keys.prefix, name), ())
         return int(reply[1])
 
     # -- calling ---------------------------------------------------------------------------------------------------------
@@ -175,25 +181,24 @@ class RedisStore:
 
     async def _run(
         self,
-        verb: str,
-        partition: Keys,
+        script: Script,
         keys: tuple[str, ...],
-        args: tuple[Any, ...],
+        fixed: tuple[Any, ...],
+        varying: tuple[Any, ...],
         *,
         granting: str | None = None,
         pushes: bool = True,
     ) -> tuple[Reply, float, int]:
         """Answers the reply, when the answered attempt was sent, and how many attempts it took."""
-        script = scripts.load(verb)
         link = self._link(pushes)
         sent_at = clock.now()
         gives_up_at = sent_at + self.timeout_s
-        command: tuple[Any, ...] = ("EVALSHA", script.sha)
+        knows_script = True
         attempts = 0
 
         def granted(reply: Reply) -> None:
             # runs even when the caller was cancelled: the grants in the reply belong to others of this process
-            if type(reply) is list and len(reply) > 1 and type(reply[-1]) is list and reply[-1]:
+            if type(reply) is list and type(reply[-1]) is list:
                 for token, fence, arrival, life_left in reply[-1]:
                     grant = Grant(token.decode(), fence, arrival, life_left)
                     self._listener(Notice("granted", granting or "", grant.token, "", grant, sent_at))
@@ -205,28 +210,31 @@ class RedisStore:
                 if not link.is_up:
                     await link.open()
                 sent_at = clock.now()
-                deadline_ms = int((gives_up_at + link.skew_s) * 1000)
-                packed = hiredis.pack_command(
-                    (*command, len(keys), *keys, partition.prefix, deadline_ms, *args)
-                )
+                all_varying = (*varying, int((gives_up_at + link.skew_s) * 1000))
+                if knows_script:
+                    packed = self._wire.call(script, keys, fixed, all_varying)
+                else:
+                    packed = whole_source(script, keys, (*fixed, *all_varying))
                 reply = await link.send(packed, granted if granting else None)
             except LinkRefused as error:
-                raise StoreUnavailable(str(error)) from error
+                raise self._unavailable(script, str(error)) from error
             except LinkLost as error:
                 failure = error
             else:
                 if type(reply) is list and reply[0] != b"stale":
                     return reply, sent_at, attempts
-                failure = await self._refused(link, reply)
-                if failure.args[0].startswith("NOSCRIPT"):
-                    attempts -= 1
-                    command = ("EVAL", script.source)
+                failure = await self._refused(link, script, reply)
+                knows_script = not str(failure).startswith("NOSCRIPT")
+                attempts -= 1  # it did not run, so this is not a repeat
             if clock.now() >= gives_up_at:
-                raise StoreUnavailable(
-                    f"{verb}: no answer from {self._address} within {self.timeout_s:g} s: {failure}"
-                ) from failure
+                why = f"no answer within {self.timeout_s:g} s: {failure}"
+                raise self._unavailable(script, why) from failure
 
-    async def _refused(self, link: Link, reply: Reply) -> Exception:
+    def _unavailable(self, script: Script, why: str) -> StoreUnavailable:
+        metrics.store_failures.labels(script.verb).inc()
+        return StoreUnavailable(f"{script.verb} at {self._address}: {why}")
+
+    async def _refused(self, link: Link, script: Script, reply: Reply) -> Exception:
         """The script did not run. Returns what the server said if it may run on another try, raises if not."""
         if not isinstance(reply, hiredis.ReplyError):  # stale: the server's clock is ahead of what we believe
             await link.read_clock()
@@ -241,7 +249,7 @@ class RedisStore:
             link.leave(moved_to=rest.split()[1] if code == "MOVED" else None)
             await asyncio.sleep(0.05)
             return reply
-        raise StoreUnavailable(health.explain(code, str(reply), self._address)) from reply
+        raise self._unavailable(script, health.explain(code, str(reply))) from reply
 
     # -- being told ------------------------------------------------------------------------------------------------------
 

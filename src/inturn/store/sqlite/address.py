@@ -1,7 +1,7 @@
 """Where the database file is: sqlite:///relative.db, sqlite:////absolute.db, sqlite:///:memory:.
 
-A namespace other than the default has a file of its own beside it (`app.db` and `app.<namespace>.db`), so that
-namespaces share nothing, not even the write lock.
+A namespace other than the default has a file of its own beside it (`app.db` and `app.<namespace>.db`), so
+that namespaces share nothing, not even the write lock.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ class Address:
         scheme, separator, rest = url.partition("://")
         location, _, query = rest.partition("?")
         if scheme != "sqlite" or not separator:
-            raise SettingsError(f"{url!r} is not an SQLite URL; use sqlite:///relative.db or sqlite:////absolute.db")
+            raise SettingsError(
+                f"{url!r} is not an SQLite URL; use sqlite:///relative.db or sqlite:////absolute.db"
+            )
         synchronous = _read_query(url, query)
         if location.removeprefix("/") == _MEMORY:
             return cls(None, namespace, synchronous)
@@ -42,7 +44,9 @@ class Address:
         if path.is_dir():
             raise SettingsError(f"{path} is a folder; name a file in it, such as {url.rstrip('/')}/inturn.db")
         if not path.parent.is_dir():
-            raise SettingsError(f"the folder {path.parent} does not exist; make it, or change the URL {url!r}")
+            raise SettingsError(
+                f"the folder {path.parent} does not exist; make it, or change the URL {url!r}"
+            )
         if namespace != DEFAULT_NAMESPACE:
             path = path.with_name(f"{path.stem}.{namespace}{path.suffix}")
         return cls(path, namespace, synchronous)
@@ -56,7 +60,9 @@ def _read_query(url: str, query: str) -> str:
     synchronous = parameters.pop("synchronous", "full").lower()
     if parameters:
         unknown = ", ".join(sorted(parameters))
-        raise SettingsError(f"unknown parameter in {url!r}: {unknown}; there is only synchronous=full|normal|off")
+        raise SettingsError(
+            f"unknown parameter in {url!r}: {unknown}; there is only synchronous=full|normal|off"
+        )
     if synchronous not in _SYNCHRONOUS:
         raise SettingsError(f"synchronous={synchronous!r} in {url!r}: use one of {', '.join(_SYNCHRONOUS)}")
     return synchronous

@@ -6,10 +6,9 @@ A file is only ever used if it is ours: made by this program, with a schema that
 from __future__ import annotations
 
 import sqlite3
-import time
 from importlib.resources import files
 
-from inturn.errors import InTurnError, SettingsError, StoreUnavailable
+from inturn.errors import SettingsError
 from inturn.store.sqlite.address import Address
 
 SCHEMA_VERSION = 1
@@ -42,34 +41,39 @@ def is_passing(error: BaseException) -> bool:
     return not isinstance(error, sqlite3.Error) or code_of(error) in _PASSING
 
 
-def explain(error: sqlite3.Error, address: Address) -> str:
+def explain(error: sqlite3.Error) -> str:
     meaning = _MEANING.get(code_of(error))
-    return f"{address}: {error}" + (f" ({meaning})" if meaning else "")
+    return f"{error}" + (f" ({meaning})" if meaning else "")
 
 
-def open_connection(address: Address, timeout_s: float) -> sqlite3.Connection:
-    """Raises `SettingsError` for a file that is not ours, `StoreUnavailable` for one that cannot be used now."""
+def open_connection(address: Address) -> sqlite3.Connection:
+    """Raises `SettingsError` for a file that is not ours, and else what SQLite raises."""
     if sqlite3.sqlite_version_info < (3, 35):
         raise SettingsError(f"inturn needs SQLite >= 3.35; this Python has {sqlite3.sqlite_version}")
     connection = None
     try:
-        # one thread at a time uses it: the writer's, or the one that forks and has stopped the writer
+        # Only one thread at a time uses it: the writer's, or the one that forks and has stopped the writer.
+        # A busy file is waited for by the writer, because SQLite's own pauses grow to 100 ms.
         connection = sqlite3.connect(
-            str(address), timeout=timeout_s, isolation_level=None, check_same_thread=False, cached_statements=256
+            str(address),
+            timeout=0,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
         )
-        _prepare(connection, address, timeout_s)
-    except (sqlite3.Error, InTurnError) as error:
+        _prepare(connection, address)
+    except BaseException as error:
         if connection is not None:
             connection.close()
-        if isinstance(error, InTurnError):
-            raise
-        kind = SettingsError if code_of(error) == sqlite3.SQLITE_NOTADB else StoreUnavailable
-        raise kind(explain(error, address)) from error
+        if isinstance(error, sqlite3.Error) and code_of(error) == sqlite3.SQLITE_NOTADB:
+            raise SettingsError(f"{address}: {explain(error)}") from error
+        raise
     return connection
 
 
-def _prepare(connection: sqlite3.Connection, address: Address, timeout_s: float) -> None:
-    _use_wal(connection, timeout_s)
+def _prepare(connection: sqlite3.Connection, address: Address) -> None:
+    # where a write-ahead log is not possible (memory, some file systems) this changes nothing: see `warnings`
+    connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA synchronous = {address.synchronous}")
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -78,21 +82,6 @@ def _prepare(connection: sqlite3.Connection, address: Address, timeout_s: float)
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-    # from here on the writer waits itself, because SQLite's own pauses grow to 100 ms
-    connection.execute("PRAGMA busy_timeout = 0")
-
-
-def _use_wal(connection: sqlite3.Connection, timeout_s: float) -> None:
-    """The switch to WAL does not wait for other connections by itself."""
-    gives_up_at = time.monotonic() + timeout_s
-    while connection.execute("PRAGMA journal_mode").fetchone()[0] == "delete":
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if not is_busy(error) or time.monotonic() > gives_up_at:
-                raise
-            time.sleep(0.005)
 
 
 def _adopt(connection: sqlite3.Connection, address: Address) -> None:
@@ -103,7 +92,7 @@ def _adopt(connection: sqlite3.Connection, address: Address) -> None:
     if version == 0 and application == 0 and tables == 0:
         for statement in (files("inturn.store.sqlite") / "schema.sql").read_text("utf-8").split(";\n"):
             connection.execute(statement)
-        connection.execute("INSERT INTO clock VALUES (1, 0, 0, ?)", (address.namespace,))
+        connection.execute("INSERT INTO store VALUES (1, ?, 0, 0, '')", (address.namespace,))
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         return
@@ -114,7 +103,7 @@ def _adopt(connection: sqlite3.Connection, address: Address) -> None:
             f"{address} has version {version} of the tables and this inturn knows {SCHEMA_VERSION}: "
             "upgrade inturn on this machine, or use another file"
         )
-    (namespace,) = connection.execute("SELECT namespace FROM clock").fetchone()
+    (namespace,) = connection.execute("SELECT namespace FROM store").fetchone()
     if namespace != address.namespace:
         raise SettingsError(f"{address} belongs to the namespace {namespace!r}; use another file")
 
@@ -125,11 +114,13 @@ def warnings(connection: sqlite3.Connection, address: Address) -> list[str]:
     (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
     if address.path is not None and mode != "wal":
         found.append(
-            f"{address} cannot use a write-ahead log (journal mode {mode!r}): is it on a network file system? "
-            "Locks on such a file may not exclude anyone; use a local disk, or Redis"
+            f"{address} cannot use a write-ahead log (journal mode {mode!r}): is it on a network file "
+            "system? Locks on such a file may not exclude anyone; use a local disk, or Redis"
         )
     if address.path is None:
         found.append("sqlite:///:memory: is seen by this process only and is gone with it")
     elif address.synchronous == "off":
-        found.append(f"{address} is used with synchronous=off: a power cut can damage the file and lose every lock")
+        found.append(
+            f"{address} is used with synchronous=off: a power cut can damage the file and lose every lock"
+        )
     return found

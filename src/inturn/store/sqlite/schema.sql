@@ -1,12 +1,13 @@
 -- What src/inturn/store/redis/lua/include documents as keys, as tables. Text is compared byte by byte (BINARY).
 -- Times are milliseconds of the store's clock; a time of 0 means: none.
 
--- One row: the store's clock, which never goes back, and the last fence given out.
-CREATE TABLE clock (
+-- One row: the clock, which never goes back, the last fence given out, and the last name that a beat looked at.
+CREATE TABLE store (
     id INTEGER PRIMARY KEY CHECK (id = 1),
+    namespace TEXT NOT NULL,
     now_us INTEGER NOT NULL,
     fence INTEGER NOT NULL,
-    namespace TEXT NOT NULL
+    swept TEXT NOT NULL
 );
 
 -- When each process was last seen. Its home is the machine (and pid namespace) in which its pid means something.
@@ -16,15 +17,8 @@ CREATE TABLE processes (
     home TEXT NOT NULL
 ) WITHOUT ROWID;
 
--- Every lock in use. Without grants there is no row. `due`: when it must be looked at again (NULL: never).
-CREATE TABLE locks (
-    name TEXT PRIMARY KEY,
-    capacity INTEGER NOT NULL,
-    used INTEGER NOT NULL,
-    due INTEGER
-) WITHOUT ROWID;
-CREATE INDEX locks_by_due ON locks (due);
-
+-- Who holds what. A lock is in use while it has grants; all carry its capacity, and the sum of their weights is used.
+-- `due`: when the lock must be looked at again (NULL: nobody waits for it).
 CREATE TABLE grants (
     name TEXT NOT NULL,
     token TEXT NOT NULL,
@@ -36,8 +30,11 @@ CREATE TABLE grants (
     ends INTEGER NOT NULL,
     lapses INTEGER NOT NULL,
     since INTEGER NOT NULL,
+    capacity INTEGER NOT NULL,
+    due INTEGER,
     PRIMARY KEY (name, token)
 ) WITHOUT ROWID;
+CREATE INDEX grants_by_due ON grants (due) WHERE due IS NOT NULL;
 
 -- The queue of each lock, in order of its key: rank (a higher priority has a lower one), then arrival.
 CREATE TABLE places (

@@ -9,13 +9,13 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from inturn.store.protocol import CONFIRM_MS, IDLE_CHECK_MS, PLACE_LIVES_MS, Grant
+from inturn.store.protocol import CONFIRM_MS, PLACE_LIVES_MS, Grant
 from inturn.store.sqlite.transaction import LOST_NOTE_MS, Transaction, process_of
 
 
 @dataclass(slots=True)
 class Lock:
-    """A row of `locks`, changed here and written by `reschedule`. `used` 0: it is not in use any more."""
+    """The sum of its grants. `used` 0: it is not in use any more."""
 
     name: str
     capacity: int
@@ -50,12 +50,19 @@ PLACE = "token, owner, weight, rank, arrival, ttl, life, since"
 
 
 def lock_named(tx: Transaction, name: str) -> Lock | None:
-    row = tx.one("SELECT name, capacity, used FROM locks WHERE name = ?", (name,))
-    return row and Lock(*row)
+    capacity, used = tx.one("SELECT max(capacity), sum(weight) FROM grants WHERE name = ?", (name,))
+    return None if capacity is None else Lock(name, capacity, used)
 
 
 def grants_of(tx: Transaction, name: str) -> list[GrantRow]:
     return [GrantRow(*row) for row in tx.execute(f"SELECT {GRANT} FROM grants WHERE name = ?", (name,))]
+
+
+def queue_of(tx: Transaction, name: str, limit: int) -> list[PlaceRow]:
+    rows = tx.execute(
+        f"SELECT {PLACE} FROM places WHERE name = ? ORDER BY rank, arrival LIMIT ?", (name, limit)
+    )
+    return [PlaceRow(*row) for row in rows]
 
 
 def has_queue(tx: Transaction, name: str) -> bool:
@@ -79,16 +86,12 @@ def life_left(tx: Transaction, ends: int) -> int:
     return max(1, ends - tx.now) if ends > 0 else 0
 
 
-def insert_grant(tx: Transaction, name: str, grant: GrantRow) -> None:
-    tx.execute("INSERT INTO grants VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (name, *grant))
-
-
-def delete_grant(tx: Transaction, name: str, token: str) -> None:
-    tx.execute("DELETE FROM grants WHERE name = ? AND token = ?", (name, token))
+def insert_grant(tx: Transaction, name: str, grant: GrantRow, capacity: int) -> None:
+    tx.execute("INSERT INTO grants VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)", (name, *grant, capacity))
 
 
 def take_away(tx: Transaction, lock: Lock, grant: GrantRow, why: str) -> None:
-    delete_grant(tx, lock.name, grant.token)
+    tx.execute("DELETE FROM grants WHERE name = ? AND token = ?", (lock.name, grant.token))
     lock.used -= grant.weight
     tx.execute("INSERT OR REPLACE INTO lost VALUES (?, ?, ?)", (grant.token, why, tx.now + LOST_NOTE_MS))
     if grant.lapses > 0:
@@ -115,36 +118,34 @@ def reap(tx: Transaction, lock: Lock) -> float:
 
 
 def grant_heads(tx: Transaction, lock: Lock, calling_process: str | None) -> float:
-    """Grants to the head of the queue while it fits; a head that does not fit stops the queue, so that nobody barges in.
+    """Grants to the head of the queue while it fits; answers when the first of these grants could end.
 
-    Grants to the calling process are complete and are handed over. To another process a grant is provisional until its
-    process confirms it (by repeating its acquire); it also stands in that process's inbox.
+    A head that does not fit stops the queue, so that nobody barges in. Grants to the calling process are
+    complete and are handed over. To another process a grant is provisional until its process confirms it (by
+    repeating its acquire); it also stands in that process's inbox.
     """
     mine: list[Grant] = []
     soonest = math.inf
-    while True:
-        head = tx.one(f"SELECT {PLACE} FROM places WHERE name = ? ORDER BY rank, arrival LIMIT 1", (lock.name,))
-        if head is None:
-            break
-        place = PlaceRow(*head)
+    while head := queue_of(tx, lock.name, 1):
+        place = head[0]
         process = process_of(place.token)
-        if process != calling_process and (
-            tx.now > tx.seen_at(process) + PLACE_LIVES_MS or tx.is_dead(process)
-        ):
+        is_mine = process == calling_process
+        if not is_mine and (tx.now > tx.seen_at(process) + PLACE_LIVES_MS or tx.is_dead(process)):
             remove_place(tx, lock.name, place)
         elif lock.used + place.weight <= lock.capacity:
             remove_place(tx, lock.name, place)
             ends = tx.now + place.life if place.life > 0 else 0
-            lapses = 0 if process == calling_process else tx.now + CONFIRM_MS
+            lapses = 0 if is_mine else tx.now + CONFIRM_MS
             grant = GrantRow(
-                place.token, place.owner, place.weight, tx.tick(), place.arrival, place.ttl, ends, lapses, tx.now
-            )
-            if process == calling_process:
+                place.token, place.owner, place.weight, tx.tick(), place.arrival, place.ttl, ends, lapses,
+                tx.now,
+            )  # fmt: skip
+            if is_mine:
                 mine.append(Grant(grant.token, grant.fence, grant.arrival, life_left(tx, ends)))
             else:
                 tx.tell(process, "granted", grant.token, lock.name, "")
             lock.used += place.weight
-            insert_grant(tx, lock.name, grant)
+            insert_grant(tx, lock.name, grant, lock.capacity)
             soonest = min(soonest, grant_ends(tx, grant))
         else:
             break
@@ -156,16 +157,11 @@ def grant_heads(tx: Transaction, lock: Lock, calling_process: str | None) -> flo
 
 
 def reschedule(tx: Transaction, lock: Lock, soonest: float) -> None:
-    """Says when the lock must be looked at again, or removes it when it is not in use any more."""
+    """Says when the lock must be looked at again: never, if nobody waits for it or no grant can end."""
     if lock.used == 0:
-        tx.execute("DELETE FROM locks WHERE name = ?", (lock.name,))
         return
-    due: float | None = soonest
-    if not has_queue(tx, lock.name):
-        due = tx.now + IDLE_CHECK_MS
-    elif soonest == math.inf:
-        due = None
-    tx.execute("UPDATE locks SET used = ?, due = ? WHERE name = ?", (lock.used, due, lock.name))
+    due = soonest if soonest < math.inf and has_queue(tx, lock.name) else None
+    tx.execute("UPDATE grants SET due = ?1 WHERE name = ?2 AND due IS NOT ?1", (due, lock.name))
 
 
 def settle(tx: Transaction, lock: Lock, calling_process: str | None) -> float:

@@ -1,7 +1,7 @@
 """One transaction of the writer: the store's clock, its counter, and what all locks share.
 
-The clock and the counter are read once when the transaction begins and written once when it ends; a transaction that
-is rolled back takes its numbers with it, so nobody has seen them.
+The clock and the counter are read once when the transaction begins and written once when it ends; a
+transaction that is rolled back takes its numbers with it, and nobody has seen them.
 """
 
 from __future__ import annotations
@@ -34,37 +34,45 @@ def process_of(token: str) -> str:
 class Transaction:
     """`now` and `now_us` stand still within it. `notices` are for this process, once it is committed."""
 
-    __slots__ = ("_changes", "_fence", "_seen", "execute", "is_told", "notices", "now", "now_us", "process", "sent_at")
+    __slots__ = (
+        "_changes", "_fence", "_seen", "connection", "execute", "has_places", "is_told", "notices",
+        "now", "now_us", "process", "sent_at",
+    )  # fmt: skip
 
     def __init__(self, connection: sqlite3.Connection, process: str, wall: WallClock = wall_us) -> None:
+        self.connection = connection
         self.execute = connection.execute
         self.process = process
         self.sent_at = clock.now()
-        stored_us, self._fence = self.execute("SELECT now_us, fence FROM clock").fetchone()
+        stored_us, fence = self.execute("SELECT now_us, fence FROM store").fetchone()
+        self._fence: int = fence
         self.now_us: int = max(stored_us, wall())
         self.now = self.now_us // 1000
         self.notices: list[Notice] = []
         self.is_told = False
+        """Something was put into our own inbox."""
+        self.has_places = False
+        """A place of ours was added."""
         self._seen: dict[str, int] = {}
         self._changes = connection.total_changes
 
-    def end(self, connection: sqlite3.Connection) -> None:
+    def end(self) -> None:
         """A transaction that only read writes nothing, and so costs no sync of the disk."""
-        if connection.total_changes != self._changes:
-            self.execute("UPDATE clock SET now_us = ?, fence = ?", (self.now_us, self._fence))
+        if self.connection.total_changes != self._changes:
+            self.execute("UPDATE store SET now_us = ?, fence = ?", (self.now_us, self._fence))
         self.execute("COMMIT")
 
     def one(self, sql: str, values: Row) -> Any:
         return self.execute(sql, values).fetchone()
 
-    # -- numbers -----------------------------------------------------------------------------------------------------
+    # -- numbers ---------------------------------------------------------------------------------------------
 
     def tick(self) -> int:
-        """Arrivals and fences come from one counter. It follows the clock, so that it grows on in a new file."""
+        """Arrivals and fences come from one counter. It follows the clock, so it grows on in a new file."""
         self._fence = max(self._fence + 1, self.now_us)
         return self._fence
 
-    # -- processes ---------------------------------------------------------------------------------------------------
+    # -- processes -------------------------------------------------------------------------------------------
 
     def seen_at(self, process: str) -> int:
         seen = self._seen.get(process)
@@ -88,7 +96,7 @@ class Transaction:
         self._seen[process] = 0
 
     def is_dead(self, process: str) -> bool:
-        """Its pid is gone. Only a process of our own home can be judged so; the others by when they were seen."""
+        """Its pid is gone. Only a process of our home can be judged so, the others by when they were seen."""
         host, _, rest = process.rpartition(":")[0].rpartition(":")
         if not rest.isdigit() or host != self.process.rpartition(":")[0].rpartition(":")[0]:
             return False
@@ -103,7 +111,7 @@ class Transaction:
             pass
         return False
 
-    # -- telling -----------------------------------------------------------------------------------------------------
+    # -- telling ---------------------------------------------------------------------------------------------
 
     def tell(self, process: str, kind: str, token: str, name: str, why: str) -> None:
         """Into the inbox of a process; if that is ours, it is read as soon as this is committed."""
@@ -126,11 +134,13 @@ class Transaction:
 
 @cache
 def home() -> str:
-    """Where our pid means something: this boot of this machine, and this pid namespace (a container has its own)."""
+    """Where our pid means something: this boot of this machine and this pid namespace (a container's)."""
     parts = []
     for path in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
         try:
-            parts.append(Path(path).readlink().name if path.endswith("pid") else Path(path).read_text().strip())
+            parts.append(
+                Path(path).readlink().name if path.endswith("pid") else Path(path).read_text().strip()
+            )
         except OSError:
             parts.append("")
     return "/".join(parts)

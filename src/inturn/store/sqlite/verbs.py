@@ -1,34 +1,19 @@
-"""The verbs, as functions of a transaction: each follows lua/<verb>.lua step by step.
+"""The verbs of a lock, as functions of a transaction: each follows lua/<verb>.lua step by step.
 
 A verb that fails half-way is undone by the writer, which rolls the transaction back.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from inturn.store.protocol import (
-    IDLE_CHECK_MS,
-    Acquired,
-    Beat,
-    Edge,
-    Extended,
-    Holder,
-    HowToExtend,
-    LockView,
-    Notice,
-    Released,
-    Request,
-    Waiter,
-)
+from inturn.store.protocol import Acquired, Beat, Extended, HowToExtend, Notice, Released, Request
 from inturn.store.sqlite.settle import (
     GRANT,
     PLACE,
     GrantRow,
     Lock,
     PlaceRow,
-    delete_grant,
     grant_ends,
     grant_heads,
     grants_of,
@@ -41,7 +26,7 @@ from inturn.store.sqlite.settle import (
     settle,
     take_away,
 )
-from inturn.store.sqlite.transaction import Transaction, process_of
+from inturn.store.sqlite.transaction import Row, Transaction, process_of
 
 INBOX_LIVES_MS = 3_600_000
 PROCESS_LIVES_MS = 8 * 86_400_000
@@ -50,29 +35,26 @@ PROCESS_LIVES_MS = 8 * 86_400_000
 
 def acquire(tx: Transaction, request: Request) -> Acquired:
     """Ask for a lock, ask again after a lost reply, or confirm a provisional grant: always the same call."""
-    name, token, owner, capacity, weight, ttl, life, priority, wait = (
-        request.name, request.token, request.owner, request.capacity, request.weight,
-        request.ttl_ms, request.life_ms, request.priority, request.wait,
-    )  # fmt: skip
+    name, token, owner = request.name, request.token, request.owner
+    capacity, weight = request.capacity, request.weight
+    ttl, life = request.ttl_ms, request.life_ms
     process = process_of(token)
     tx.touch(process)
 
     def grant_now() -> Acquired:
         number = tx.tick()
         ends = tx.now + life if life > 0 else 0
-        insert_grant(tx, name, GrantRow(token, owner, weight, number, number, ttl, ends, 0, tx.now))
-        tx.execute(
-            "INSERT INTO locks VALUES (?, ?, ?, ?) "
-            "ON CONFLICT (name) DO UPDATE SET used = used + excluded.used, due = excluded.due",
-            (name, capacity, weight, tx.now + IDLE_CHECK_MS),
-        )
+        grant = GrantRow(token, owner, weight, number, number, ttl, ends, 0, tx.now)
+        insert_grant(tx, name, grant, capacity)
         return Acquired("granted", number, number, life, "", tx.sent_at)
 
     lock = lock_named(tx, name)
     if lock is None:
         return grant_now()
 
-    row = tx.one("SELECT fence, arrival, ends, lapses FROM grants WHERE name = ? AND token = ?", (name, token))
+    row = tx.one(
+        "SELECT fence, arrival, ends, lapses FROM grants WHERE name = ? AND token = ?", (name, token)
+    )
     if row:
         fence, arrival, ends, lapses = row
         if lapses > 0:
@@ -105,13 +87,14 @@ def acquire(tx: Transaction, request: Request) -> Acquired:
             # waiting could never end: what the owner holds itself is in its own way
             if own and own_weight + weight > capacity:
                 return Acquired("own", 0, 0, 0, own, tx.sent_at)
-            if not wait:
+            if not request.wait:
                 return Acquired("busy", 0, 0, 0, holder, tx.sent_at)
-            place = PlaceRow(token, owner, weight, -priority, tx.tick(), ttl, life, tx.now)
-            tx.execute(f"INSERT INTO places (name, {PLACE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (name, *place))
-            # the lock may have had no waiters until now: look at it when its first grant could end
-            due = soonest if soonest < math.inf else None
-            tx.execute("UPDATE locks SET due = ? WHERE name = ?", (due, name))
+            place = PlaceRow(token, owner, weight, -request.priority, tx.tick(), ttl, life, tx.now)
+            tx.execute(
+                f"INSERT INTO places (name, {PLACE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (name, *place)
+            )
+            reschedule(tx, lock, soonest)
+            tx.has_places = tx.has_places or process == tx.process
             return Acquired("waiting", 0, place.arrival, 0, "", tx.sent_at)
     return grant_now()
 
@@ -120,19 +103,20 @@ def release(tx: Transaction, name: str, token: str) -> Released:
     """Give back a grant, or leave the queue. Who comes next is granted in the same step."""
     process = process_of(token)
     row = tx.one(
-        f"SELECT {GRANT}, (SELECT capacity FROM locks WHERE name = ?1), (SELECT used FROM locks WHERE name = ?1) "
-        "FROM grants WHERE name = ?1 AND token = ?2",
+        f"DELETE FROM grants WHERE name = ?1 AND token = ?2 "
+        f"RETURNING {GRANT}, capacity, EXISTS (SELECT 1 FROM places WHERE name = ?1)",
         (name, token),
     )
     if row:
-        grant, lock = GrantRow(*row[:9]), Lock(name, row[9], row[10])
+        *values, capacity, is_waited_for = row
+        grant = GrantRow(*values)
         answer = Released("released" if tx.now < grant_ends(tx, grant) else "lost")
         if grant.lapses > 0:
             tx.untell_grant(token, name)
-        delete_grant(tx, name, token)
-        lock.used -= grant.weight
-        soonest = grant_heads(tx, lock, process)
-        reschedule(tx, lock, soonest)
+        if is_waited_for:
+            lock = lock_named(tx, name) or Lock(name, capacity, 0)
+            soonest = grant_heads(tx, lock, process)
+            reschedule(tx, lock, soonest)
         return answer
 
     row = tx.one(f"SELECT {PLACE} FROM places WHERE token = ? AND name = ?", (token, name))
@@ -143,9 +127,8 @@ def release(tx: Transaction, name: str, token: str) -> Released:
         settle(tx, waited_for, process)
         return Released("left")
     # A lease that was taken away left a note; one whose file was replaced went with it.
-    if tx.one("SELECT 1 FROM lost WHERE token = ? AND until > ?", (token, tx.now)) or tx.seen_at(process) == 0:
-        return Released("lost")
-    return Released("gone")
+    note = tx.one("SELECT 1 FROM lost WHERE token = ? AND until > ?", (token, tx.now))
+    return Released("lost" if note or tx.seen_at(process) == 0 else "gone")
 
 
 def extend(tx: Transaction, name: str, token: str, how: HowToExtend, ms: int) -> Extended:
@@ -167,13 +150,20 @@ def extend(tx: Transaction, name: str, token: str, how: HowToExtend, ms: int) ->
             ends = tx.now + ms
         else:
             ends = max(ends, tx.now + ms)
-        tx.execute("UPDATE grants SET ends = ? WHERE name = ? AND token = ?", (ends, name, token))
+        # if someone waits for it, it may end sooner now than was believed (NULL stays NULL)
+        tx.execute(
+            "UPDATE grants SET ends = ?1, due = min(due, ?1) WHERE name = ?2 AND token = ?3",
+            (ends, name, token),
+        )
     tx.touch(process_of(token))
     return Extended("extended", life_left(tx, ends), tx.sent_at)
 
 
 def beat(tx: Transaction, process: str, noted: Sequence[Notice]) -> Beat:
-    """A process says that it lives: every lease and place it has is renewed. It gets its inbox, and looks after due locks."""
+    """A process says that it lives: every lease and place it has is renewed.
+
+    It gets its inbox, and looks after due locks.
+    """
     last_seen = tx.seen_at(process)
     tx.touch(process)
     for notice in noted:
@@ -181,77 +171,34 @@ def beat(tx: Transaction, process: str, noted: Sequence[Notice]) -> Beat:
             "DELETE FROM inbox WHERE process = ? AND kind = ? AND token = ? AND name = ? AND why = ?",
             (process, notice.kind, notice.token, notice.name, notice.why),
         )
-    due = tx.execute(
-        "SELECT name, capacity, used FROM locks WHERE due <= ? ORDER BY due LIMIT 64", (tx.now,)
-    ).fetchall()
-    for row in due:
-        settle(tx, Lock(*row), None)
+    due = tx.execute("SELECT name FROM grants WHERE due <= ? ORDER BY due LIMIT 64", (tx.now,)).fetchall()
+    for (name,) in due + next_to_sweep(tx):
+        if lock := lock_named(tx, name):
+            settle(tx, lock, None)
     tx.execute("DELETE FROM processes WHERE seen < ?", (tx.now - PROCESS_LIVES_MS,))
     tx.execute("DELETE FROM inbox WHERE told < ?", (tx.now - INBOX_LIVES_MS,))
     tx.execute("DELETE FROM lost WHERE until <= ?", (tx.now,))
-    (soonest,) = tx.one("SELECT min(due) FROM locks", ())
+    (soonest,) = tx.one("SELECT min(due) FROM grants", ())
     due_in = -1 if soonest is None else max(0, soonest - tx.now)
-    inbox = [
-        Notice(kind, name, token, why)
-        for kind, name, token, why in tx.execute(
-            "SELECT kind, name, token, why FROM inbox WHERE process = ? ORDER BY number LIMIT 1000", (process,)
-        )
-    ]
+    inbox = tx.execute(
+        "SELECT kind, name, token, why FROM inbox WHERE process = ? ORDER BY number LIMIT 1000", (process,)
+    )
     away = tx.now - last_seen if last_seen else 0
-    return Beat(tx.now_us, away, bool(last_seen), due_in, inbox, tx.sent_at)
+    return Beat(tx.now_us, away, bool(last_seen), due_in, [Notice(*row) for row in inbox], tx.sent_at)
+
+
+def next_to_sweep(tx: Transaction) -> list[Row]:
+    """A few names more with every beat: in the end all that the dead left in locks nobody asks for."""
+    names: list[Row] = tx.execute(
+        "SELECT DISTINCT name FROM grants WHERE name > (SELECT swept FROM store) ORDER BY name LIMIT 4"
+    ).fetchall()
+    tx.execute("UPDATE store SET swept = ?", (names[-1][0] if names else "",))
+    return names
 
 
 def depart(tx: Transaction, process: str) -> None:
     """A process closes in good order, holding nothing any more."""
     tx.remove_process(process)
-
-
-def edges(tx: Transaction, owners: Sequence[str]) -> list[Edge]:
-    """What each of these owners waits for, and on whom."""
-    found = []
-    for owner in owners:
-        places = tx.execute(
-            f"SELECT name, {PLACE} FROM places WHERE owner = ? ORDER BY token, name", (owner,)
-        ).fetchall()
-        for name, *values in places:
-            place = PlaceRow(*values)
-            blockers = [grant.owner for grant in grants_of(tx, name)]
-            ahead = tx.execute(
-                "SELECT owner FROM places WHERE name = ? AND (rank, arrival) < (?, ?) ORDER BY rank, arrival LIMIT 64",
-                (name, place.rank, place.arrival),
-            )
-            blockers += [row[0] for row in ahead]
-            age = tx.now - place.since
-            found.append(Edge(owner, name, place.token, place.arrival, age, tuple(blockers)))
-    return found
-
-
-def names(tx: Transaction, limit: int) -> list[str]:
-    """Which locks are in use."""
-    return [row[0] for row in tx.execute("SELECT name FROM locks ORDER BY name LIMIT ?", (limit,))]
-
-
-def inspect(tx: Transaction, name: str) -> LockView | None:
-    """What one lock looks like now."""
-    lock = lock_named(tx, name)
-    if lock is None:
-        return None
-    holders = [
-        Holder(
-            grant.token, grant.owner, grant.weight, grant.fence, grant.arrival,
-            tx.now - grant.since, life_left(tx, grant.ends),
-        )
-        for grant in sorted(grants_of(tx, name), key=lambda grant: grant.fence)
-        if tx.now < grant_ends(tx, grant)
-    ]  # fmt: skip
-    waiters = [
-        Waiter(place.token, place.owner, place.weight, -place.rank, place.arrival, tx.now - place.since)
-        for place in map(
-            PlaceRow._make,
-            tx.execute(f"SELECT {PLACE} FROM places WHERE name = ? ORDER BY rank, arrival LIMIT 1000", (name,)),
-        )
-    ]
-    return LockView(name, lock.capacity, tuple(holders), tuple(waiters))
 
 
 def force_release(tx: Transaction, name: str) -> int:
@@ -262,6 +209,5 @@ def force_release(tx: Transaction, name: str) -> int:
     grants = grants_of(tx, name)
     for grant in grants:
         take_away(tx, lock, grant, "released by force")
-    if grants:
-        settle(tx, lock, None)
+    settle(tx, lock, None)
     return len(grants)

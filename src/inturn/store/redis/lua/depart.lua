@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 -- A process closes in good order, holding nothing any more.
--- include clock partition
 -- KEYS  processes inbox
--- ARGV  prefix deadline_ms process
+-- ARGV  prefix process deadline_ms
 -- returns  departed | stale
-redis.call('ZREM', KEYS[1], ARGV[3])
+-- include clock partition
+redis.call('HDEL', KEYS[1], ARGV[2])
 redis.call('DEL', KEYS[2])
 return { 'departed' }

@@ -1,24 +1,24 @@
 #!lua flags=no-writes
 -- What each of these owners waits for, and on whom.
--- include clock partition lock
 -- KEYS  waits
--- ARGV  prefix deadline_ms, then owners
+-- ARGV  prefix, owners, deadline_ms
 -- returns  edges, then a list of {owner name token arrival age_ms blockers}; blockers hold the lock, or wait ahead in its queue
+-- include clock partition lock
 local edges = {}
-for i = 3, #ARGV do
+for i = 2, #ARGV - 1 do
   local owner = ARGV[i]
   for _, member in ipairs(redis.call('ZRANGEBYLEX', KEYS[1], '[' .. owner .. '\0', '[' .. owner .. '\1')) do
     local token, name = member:sub(#owner + 2):match('^(%Z*)%z(.*)$')
     local lock = lock_named(name)
     local place = cmsgpack.unpack(redis.call('HGET', lock.places, token))
     local blockers = {}
-    for _, grant in pairs(grants_of(lock)) do blockers[#blockers + 1] = grant[GRANT.owner] end
+    for _, grant in pairs(grants_of(lock)) do blockers[#blockers + 1] = grant[OWNER] end
     for _, ahead in ipairs(redis.call('ZRANGE', lock.queue, 0, 63)) do
       local other = ahead:sub(23)
       if other == token then break end
-      blockers[#blockers + 1] = cmsgpack.unpack(redis.call('HGET', lock.places, other))[PLACE.owner]
+      blockers[#blockers + 1] = cmsgpack.unpack(redis.call('HGET', lock.places, other))[OWNER]
     end
-    edges[#edges + 1] = { owner, name, token, place[PLACE.arrival], now - place[PLACE.since], blockers }
+    edges[#edges + 1] = { owner, name, token, place[PLACE_ARRIVAL], now - place[PLACE_SINCE], blockers }
   end
 end
 return { 'edges', edges }

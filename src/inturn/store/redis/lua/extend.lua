@@ -1,24 +1,24 @@
 #!lua flags=allow-oom
 -- Change the fixed end of a lease. A lease without one is only confirmed.
--- include clock partition lock
 -- KEYS  lock processes
--- ARGV  prefix deadline_ms name token how(add|set|at_least) ms call_id
+-- ARGV  prefix name token how(add|set|at_least) ms call_id deadline_ms
 -- returns  extended life_left_ms | lost | stale
-local lock, token, ms = lock_named(ARGV[3]), ARGV[4], tonumber(ARGV[6])
+-- include clock partition lock
+local lock, token, ms = lock_named(ARGV[2]), ARGV[3], tonumber(ARGV[5])
 local packed = redis.call('HGET', lock.hash, token)
 if not packed then return { 'lost' } end
 local grant = cmsgpack.unpack(packed)
 if now >= grant_ends(token, grant) then return { 'lost' } end
-if grant[GRANT.ends] > 0 and grant[GRANT.call] ~= ARGV[7] then
-  if ARGV[5] == 'add' then
-    grant[GRANT.ends] = grant[GRANT.ends] + ms
-  elseif ARGV[5] == 'set' then
-    grant[GRANT.ends] = now + ms
+if grant[ENDS] > 0 and grant[CALL] ~= ARGV[6] then
+  if ARGV[4] == 'add' then
+    grant[ENDS] = grant[ENDS] + ms
+  elseif ARGV[4] == 'set' then
+    grant[ENDS] = now + ms
   else
-    grant[GRANT.ends] = math.max(grant[GRANT.ends], now + ms)
+    grant[ENDS] = math.max(grant[ENDS], now + ms)
   end
-  grant[GRANT.call] = ARGV[7]
+  grant[CALL] = ARGV[6]
   save_grant(lock, token, grant)
 end
-redis.call('ZADD', KEYS[2], now, process_of(token))
+seen_now(process_of(token))
 return { 'extended', life_left(grant) }

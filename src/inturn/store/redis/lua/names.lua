@@ -1,7 +1,7 @@
 #!lua flags=no-writes
--- Which locks are in use.
--- include clock
+-- Which locks are in use, `limit` of them at most.
 -- KEYS  names
--- ARGV  prefix deadline_ms limit
+-- ARGV  prefix limit deadline_ms
 -- returns  names, then a list of them | stale
-return { 'names', redis.call('ZRANGE', KEYS[1], 0, ARGV[3] - 1) }
+-- include clock
+return { 'names', redis.call('SRANDMEMBER', KEYS[1], ARGV[2]) }

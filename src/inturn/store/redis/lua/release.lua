@@ -1,32 +1,33 @@
 #!lua flags=allow-oom
 -- Give back a grant, or leave the queue. Who comes next is granted in the same step.
--- include clock partition lock settle
--- KEYS  lock queue places fence processes names waits
--- ARGV  prefix deadline_ms name token
--- returns  released|left|lost mine: the grants that this gave to the same process (token fence arrival life_left_ms)
---          | gone: neither held nor waiting (a repeat) | lost: it was taken away before | stale
-local name, token = ARGV[3], ARGV[4]
-local lock = lock_named(name)
+-- KEYS  lock queue places fence processes names waits due
+-- ARGV  prefix name token deadline_ms
+-- returns  released | left (it only waited) | lost (it was taken away before) | gone (neither: a repeat) | stale;
+--          and a list, if this granted something to places of the same process: {token fence arrival life_left_ms}
+-- include clock partition lock
+local name, token = ARGV[2], ARGV[3]
+local state = redis.call('HMGET', KEYS[1], 'used', token)
+local grant, answer
+if state[2] then
+  grant = cmsgpack.unpack(state[2])
+  answer = now < grant_ends(token, grant) and 'released' or 'lost'
+  if tonumber(state[1]) == grant[WEIGHT] and grant[LAPSES] == 0 and redis.call('EXISTS', KEYS[2]) == 0 then
+    redis.call('DEL', KEYS[1])
+    redis.call('SREM', KEYS[6], name)
+    return { answer }
+  end
+end
 
-local packed = redis.call('HGET', lock.hash, token)
-if packed then
-  local grant = cmsgpack.unpack(packed)
-  local answer = now < grant_ends(token, grant) and 'released' or 'lost'
-  if grant[GRANT.lapses] > 0 then
-    redis.call('SREM', prefix .. 'inbox:' .. process_of(token), 'granted ' .. token .. ' ' .. name)
-  end
+-- include tell settle
+local lock = lock_named(name)
+if grant then
+  if grant[LAPSES] > 0 then untell(lock, token) end
   redis.call('HDEL', lock.hash, token)
-  local used = redis.call('HINCRBY', lock.hash, 'used', -grant[GRANT.weight])
-  if redis.call('EXISTS', lock.queue) == 0 then
-    if used == 0 then reschedule(lock, 0, 0) end
-    return { answer, {} }
-  end
-  local mine, soonest
-  mine, soonest, used = grant_heads(lock, process_of(token))
+  redis.call('HINCRBY', lock.hash, 'used', -grant[WEIGHT])
+  local mine, soonest, used = grant_heads(lock, process_of(token))
   reschedule(lock, used, soonest)
   return { answer, mine }
 end
-
 local place = redis.call('HGET', lock.places, token)
 if place then
   remove_place(lock, token, cmsgpack.unpack(place))
@@ -35,6 +36,6 @@ if place then
 end
 -- A lease that was taken away left a note; one whose partition forgot its process went with the memory.
 if redis.call('EXISTS', prefix .. 'lost:' .. token) == 1 or seen_at(process_of(token)) == 0 then
-  return { 'lost', {} }
+  return { 'lost' }
 end
-return { 'gone', {} }
+return { 'gone' }

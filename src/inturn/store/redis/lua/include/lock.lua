@@ -3,6 +3,11 @@
 --   queue:<name>   zset, all scores 0: 'PPPP AAAAAAAAAAAAAAAA token', so that its order is priority, then arrival
 --   places:<name>  hash: token -> packed place
 -- Without grants and places, none of these keys exists.
+--   a grant: 1 owner, 2 weight, 3 fence, 4 arrival, 5 ttl, 6 fixed end, 7 lapses if unconfirmed, 8 since, 9 last extend
+--   a place: 1 owner, 2 weight, 3 arrival, 4 ttl, 5 life, 6 priority, 7 since
+local OWNER, WEIGHT, FENCE, ARRIVAL, TTL, ENDS, LAPSES, SINCE, CALL = 1, 2, 3, 4, 5, 6, 7, 8, 9
+local PLACE_ARRIVAL, PLACE_TTL, PLACE_LIFE, PRIORITY, PLACE_SINCE = 3, 4, 5, 6, 7
+
 local function lock_named(name)
   return {
     name = name,
@@ -12,19 +17,16 @@ local function lock_named(name)
   }
 end
 
-local GRANT = { owner = 1, weight = 2, fence = 3, arrival = 4, ttl = 5, ends = 6, lapses = 7, since = 8, call = 9 }
-local PLACE = { owner = 1, weight = 2, arrival = 3, ttl = 4, life = 5, priority = 6, since = 7 }
-
-local function place_member(token, place)
-  return string.format('%04d %016.0f %s', 1000 - place[PLACE.priority], place[PLACE.arrival], token)
+local function process_of(token)
+  return token:match('^(.*)#')
 end
 
--- When the grant ends if nothing renews it. 0: it has ended already, with its process.
+-- When the grant ends if nothing renews it.
 local function grant_ends(token, grant)
   local ends = math.huge
-  if grant[GRANT.ttl] > 0 then ends = seen_at(process_of(token)) + grant[GRANT.ttl] end
-  if grant[GRANT.ends] > 0 then ends = math.min(ends, grant[GRANT.ends]) end
-  if grant[GRANT.lapses] > 0 then ends = math.min(ends, grant[GRANT.lapses]) end
+  if grant[TTL] > 0 then ends = seen_at(process_of(token)) + grant[TTL] end
+  if grant[ENDS] > 0 then ends = math.min(ends, grant[ENDS]) end
+  if grant[LAPSES] > 0 then ends = math.min(ends, grant[LAPSES]) end
   return ends
 end
 
@@ -34,18 +36,8 @@ end
 
 -- Milliseconds until a fixed end; 0 means that there is none.
 local function life_left(grant)
-  if grant[GRANT.ends] > 0 then return math.max(1, grant[GRANT.ends] - now) end
+  if grant[ENDS] > 0 then return math.max(1, grant[ENDS] - now) end
   return 0
-end
-
-local function take_away(lock, token, grant, why)
-  redis.call('HDEL', lock.hash, token)
-  redis.call('HINCRBY', lock.hash, 'used', -grant[GRANT.weight])
-  redis.call('SET', prefix .. 'lost:' .. token, why, 'PX', 60000)
-  if grant[GRANT.lapses] > 0 then
-    redis.call('SREM', prefix .. 'inbox:' .. process_of(token), 'granted ' .. token .. ' ' .. lock.name)
-  end
-  tell(process_of(token), 'lost ' .. token .. ' ' .. why .. '\n' .. lock.name)
 end
 
 local function grants_of(lock)

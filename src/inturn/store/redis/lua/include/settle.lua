@@ -1,9 +1,16 @@
 -- Bring a lock up to date: what has ended is taken away, and who comes next is granted.
+local PLACE_LIVES_MS = 3000    -- a waiting place lives while its process was seen within three beats
+local CONFIRM_MS = 2000        -- a grant that is not confirmed lapses after two beats,
+local CONFIRM_UNHEARD_MS = 500 -- or sooner when nobody was listening: most likely the process is dead
+
+local function place_member(token, place)
+  return string.format('%04d %016.0f %s', 1000 - place[PRIORITY], place[PLACE_ARRIVAL], token)
+end
 
 local function remove_place(lock, token, place)
   redis.call('ZREM', lock.queue, place_member(token, place))
   redis.call('HDEL', lock.places, token)
-  redis.call('ZREM', prefix .. 'waits', place[PLACE.owner] .. '\0' .. token .. '\0' .. lock.name)
+  redis.call('ZREM', prefix .. 'waits', place[OWNER] .. '\0' .. token .. '\0' .. lock.name)
 end
 
 -- Takes away every grant that has ended; answers when the next one could end.
@@ -12,8 +19,7 @@ local function reap(lock)
   for token, grant in pairs(grants_of(lock)) do
     local ends = grant_ends(token, grant)
     if now >= ends then
-      local why = grant[GRANT.lapses] > 0 and 'not confirmed in time' or 'expired'
-      take_away(lock, token, grant, why)
+      take_away(lock, token, grant, grant[LAPSES] > 0 and 'not confirmed in time' or 'expired')
     else
       soonest = math.min(soonest, ends)
     end
@@ -36,17 +42,17 @@ local function grant_heads(lock, calling_process)
     local place = cmsgpack.unpack(redis.call('HGET', lock.places, token))
     if process ~= calling_process and now > seen_at(process) + PLACE_LIVES_MS then
       remove_place(lock, token, place)
-    elseif used + place[PLACE.weight] <= capacity then
+    elseif used + place[WEIGHT] <= capacity then
       remove_place(lock, token, place)
-      local ends = place[PLACE.life] > 0 and now + place[PLACE.life] or 0
-      local grant = { place[PLACE.owner], place[PLACE.weight], tick(), place[PLACE.arrival], place[PLACE.ttl], ends, 0, now, '' }
+      local ends = place[PLACE_LIFE] > 0 and now + place[PLACE_LIFE] or 0
+      local grant = { place[OWNER], place[WEIGHT], tick(), place[PLACE_ARRIVAL], place[PLACE_TTL], ends, 0, now, '' }
       if process == calling_process then
-        mine[#mine + 1] = { token, grant[GRANT.fence], grant[GRANT.arrival], life_left(grant) }
+        mine[#mine + 1] = { token, grant[FENCE], grant[ARRIVAL], life_left(grant) }
       else
-        local heard = tell(process, 'granted ' .. token .. ' ' .. lock.name)
-        grant[GRANT.lapses] = now + (heard > 0 and CONFIRM_MS or CONFIRM_UNHEARD_MS)
+        local heard = tell(process, grant_notice(lock, token))
+        grant[LAPSES] = now + (heard > 0 and CONFIRM_MS or CONFIRM_UNHEARD_MS)
       end
-      used = used + place[PLACE.weight]
+      used = used + place[WEIGHT]
       save_grant(lock, token, grant)
       soonest = math.min(soonest, grant_ends(token, grant))
     else
@@ -55,7 +61,7 @@ local function grant_heads(lock, calling_process)
   end
   redis.call('HSET', lock.hash, 'used', used)
   -- the calling process is alive by the very fact of its call; its new leases live from this moment on
-  if #mine > 0 then redis.call('ZADD', prefix .. 'processes', now, calling_process) end
+  if #mine > 0 then seen_now(calling_process) end
   return mine, soonest, used
 end
 
@@ -63,11 +69,12 @@ end
 local function reschedule(lock, used, soonest)
   if used == 0 then
     redis.call('DEL', lock.hash)
-    redis.call('ZREM', prefix .. 'names', lock.name)
+    redis.call('SREM', prefix .. 'names', lock.name)
+    redis.call('ZREM', prefix .. 'due', lock.name)
   elseif redis.call('EXISTS', lock.queue) == 0 then
-    redis.call('ZADD', prefix .. 'names', now + IDLE_CHECK_MS, lock.name)
+    redis.call('ZREM', prefix .. 'due', lock.name)
   elseif soonest < math.huge then
-    redis.call('ZADD', prefix .. 'names', soonest, lock.name)
+    redis.call('ZADD', prefix .. 'due', soonest, lock.name)
   end
 end
 

@@ -1,0 +1,110 @@
+"""The story of the demo, told in the terminal: what runs, the race, the cure, and the numbers under each."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from inturn.demo.crew import TIMES, WORKERS, Crew
+from inturn.demo.history import History
+from inturn.demo.picture import Timeline
+from inturn.demo.worker import BODY_S
+
+FRAMES_PER_S = 15
+
+BODY = f"""\
+    value = read(counter)
+    await sleep({BODY_S:g})             # a model call, a database, a slow colleague
+    write(counter, value + 1)"""
+
+GUARD = """\
+    async with app.lock("counter"):
+        value = read(counter) ...   # the same three lines"""
+
+
+def show_demo(console: Console | None = None) -> int:
+    """0, unless updates were lost under the lock."""
+    return asyncio.run(_tell(console or Console(highlight=False)))
+
+
+async def _tell(console: Console) -> int:
+    console.print(
+        f"\n[bold]inturn demo[/] · {WORKERS} processes increment one counter, {TIMES} times each. No server; one SQLite file.\n"
+    )
+    with tempfile.TemporaryDirectory(prefix="inturn-demo-") as folder:
+        with console.status(f"Starting {WORKERS} processes ..."):
+            crew = await Crew(Path(folder)).__aenter__()
+        async with crew:
+            console.print(Text("1  Unguarded", "bold red1"))
+            console.print(Text(BODY, "cyan"))
+            race = await _run(console, crew, guarded=False)
+            console.print(Text("2  Under app.lock", "bold green3"))
+            console.print(Text(GUARD, "cyan"))
+            cure = await _run(console, crew, guarded=True)
+    console.print(_numbers(race, cure))
+    console.print(_verdict(race, cure))
+    console.print(
+        "\n[bold]Read next[/]  README.md, and docs/locks.md for what is promised and what is not"
+        "\n[bold]Run next[/]   inturn bench locks, and inturn locks ls while your own program runs\n"
+    )
+    return 1 if cure.lost else 0
+
+
+async def _run(console: Console, crew: Crew, *, guarded: bool) -> History:
+    """The picture grows while the run goes on; at its end the whole of it stays."""
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        drawn_at = 0.0
+
+        def draw(history: History) -> None:
+            nonlocal drawn_at
+            if console.is_terminal and time.monotonic() - drawn_at > 1 / FRAMES_PER_S:
+                drawn_at = time.monotonic()
+                live.update(Timeline(history), refresh=True)
+
+        history = await crew.run(guarded=guarded, on_body=draw)
+    console.print(Timeline(history))
+    console.print()
+    return history
+
+
+def _numbers(race: History, cure: History) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
+    table.add_column("")
+    table.add_column("unguarded", justify="right")
+    table.add_column("under app.lock", justify="right")
+    sides = (race, cure)
+    rows: list[tuple[str, list[str]]] = [
+        ("increments asked", [str(side.asked) for side in sides]),
+        ("the counter says", [str(side.counter) for side in sides]),
+        ("lost updates", [_judged(side.lost) for side in sides]),
+        ("bodies that overlapped (pairs)", [_judged(side.overlaps()[0]) for side in sides]),
+        ("bodies at once, at most", [str(side.overlaps()[1]) for side in sides]),
+        ("hand-overs between processes", ["-", f"{len(cure.hand_overs())}"]),
+        ("from one body to the next (median)", ["-", f"{cure.hand_over_ms():.1f} ms"]),
+        ("time", [f"{side.seconds:.2f} s" for side in sides]),
+    ]
+    for label, values in rows:
+        table.add_row(label, *values)
+    return table
+
+
+def _judged(count: int) -> str:
+    return f"[bold red1]{count}[/]" if count else f"[bold green3]{count}[/]"
+
+
+def _verdict(race: History, cure: History) -> str:
+    if cure.lost:
+        return f"\n[bold red1]Under the lock {cure.lost} updates were lost. That must not happen: please report it.[/]"
+    if not race.lost:
+        return "\nThe unguarded run was lucky and lost nothing this time; run it again to see the race."
+    return (
+        f"\n[bold]{race.lost} of {race.asked} updates were lost without the lock, none with it.[/] "
+        "The lock costs time because the bodies wait for each other: that is the point of it."
+    )

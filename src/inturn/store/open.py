@@ -1,0 +1,59 @@
+"""URL -> store. A store's own module is imported here, so that only those who use it need its extra."""
+
+from __future__ import annotations
+
+from inturn.errors import MissingExtra, SettingsError
+from inturn.store.protocol import Store
+from inturn.store.sqlite.store import SqliteStore
+
+MAX_NAMESPACE = 64
+MAX_PARTITIONS = 1024
+_REDIS = ("redis", "rediss", "unix")
+_NOT_YET = ("redis+sentinel", "redis+cluster")
+
+
+def open_store(
+    url: str,
+    process: str,
+    *,
+    namespace: str = "inturn",
+    partitions: int = 1,
+    timeout_s: float = 5.0,
+    allow_eviction: bool = False,
+) -> Store:
+    """The store behind `url`; nothing is connected yet. No message shows what could be a password."""
+    _check(namespace, partitions)
+    scheme = url.partition("://")[0] if "://" in url else ""
+    if scheme == "sqlite":
+        return SqliteStore(url, process, namespace=namespace, partitions=partitions, timeout_s=timeout_s)
+    if scheme in _REDIS:
+        try:
+            from inturn.store.redis.store import RedisStore
+        except ModuleNotFoundError as error:
+            if error.name is not None and error.name.partition(".")[0] in ("redis", "hiredis"):
+                raise MissingExtra(f"{scheme}://", "redis") from error
+            raise
+        return RedisStore(
+            url,
+            process,
+            namespace=namespace,
+            partitions=partitions,
+            timeout_s=timeout_s,
+            allow_eviction=allow_eviction,
+        )
+    known = ", ".join(f"{name}://" for name in ("sqlite", *_REDIS))
+    if scheme in _NOT_YET:
+        raise SettingsError(f"{scheme}:// is not in this version yet; there are {known}")
+    if not scheme:
+        raise SettingsError(f"the store's URL has no scheme; it starts with one of {known}")
+    raise SettingsError(f"unknown scheme {scheme!r} in the store's URL; it starts with one of {known}")
+
+
+def _check(namespace: str, partitions: int) -> None:
+    if not 0 < len(namespace) <= MAX_NAMESPACE:
+        raise SettingsError(f"namespace {namespace!r}: must have 1 to {MAX_NAMESPACE} characters")
+    bad = sorted({char for char in namespace if char in "{}:/\\\0" or char.isspace()})
+    if bad:
+        raise SettingsError(f"namespace {namespace!r}: must not contain {' '.join(map(repr, bad))}")
+    if not 1 <= partitions <= MAX_PARTITIONS:
+        raise SettingsError(f"partitions {partitions}: must be from 1 to {MAX_PARTITIONS}")

@@ -1,0 +1,70 @@
+"""What other processes tell this one: its rows of the inbox, read once each, soon after they were committed.
+
+SQLite does not push. It says cheaply whether anyone else has committed (`PRAGMA data_version`), and that is
+asked often while a place of ours waits. Whatever is missed here comes with the next beat.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from inturn.store.protocol import Notice
+from inturn.store.sqlite.transaction import Transaction
+
+LOOK_WAITING_S = 0.002
+LOOK_IDLE_S = 0.05
+RECOUNT_S = 1.0
+
+
+class Inbox:
+    def __init__(self, process: str) -> None:
+        self._process = process
+        self._read_to = 0
+        self._version = -1
+        self._is_new = False
+        self._looked_at = 0.0
+        self._has_places = False
+        self._counted_at = 0.0
+
+    @property
+    def pause_s(self) -> float:
+        return LOOK_WAITING_S if self._has_places else LOOK_IDLE_S
+
+    def is_due(self, at: float) -> bool:
+        return self._is_new or at - self._looked_at >= self.pause_s
+
+    def committed(self, tx: Transaction) -> None:
+        """Our own commits do not change `data_version`."""
+        self._is_new = self._is_new or tx.is_told
+        if tx.has_places and not self._has_places:
+            self._has_places, self._counted_at = True, tx.sent_at
+
+    def reopened(self) -> None:
+        """The versions of one connection say nothing about those of another."""
+        self._version = -1
+
+    def look(self, connection: sqlite3.Connection, at: float) -> list[Notice]:
+        self._looked_at = at
+        if self._has_places and at - self._counted_at >= RECOUNT_S:
+            self._counted_at = at
+            self._has_places = self._count_places(connection)
+        (version,) = connection.execute("PRAGMA data_version").fetchone()
+        if version == self._version and not self._is_new:
+            return []
+        rows = connection.execute(
+            "SELECT kind, name, token, why, number FROM inbox "
+            "WHERE process = ? AND number > ? ORDER BY number",
+            (self._process, self._read_to),
+        ).fetchall()
+        self._version, self._is_new = version, False
+        if rows:
+            self._read_to = rows[-1][4]
+        return [Notice(*row[:4]) for row in rows]
+
+    def _count_places(self, connection: sqlite3.Connection) -> bool:
+        """Whether any place of ours waits: tokens are `<process>#<number>`, and `$` comes after `#`."""
+        row = connection.execute(
+            "SELECT 1 FROM places WHERE token >= ? AND token < ? LIMIT 1",
+            (f"{self._process}#", f"{self._process}$"),
+        ).fetchone()
+        return row is not None

@@ -1,0 +1,144 @@
+"""A bad network in front of a server: connections are cut inside a reply, stand still for a while, or deliver late.
+
+Bytes are forwarded as they are, in order. What was held back is still delivered after the other side has gone, as a
+network may do: a server can so receive a call whose caller has long given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from types import TracebackType
+from typing import Self
+
+CHUNK = 65536
+
+
+class Connection:
+    """One client, one connection to the server, and what is wrong with it."""
+
+    def __init__(self) -> None:
+        self.cuts_reply = False
+        self.cut_after = 0.5
+        """How much of the next reply still passes, as a fraction."""
+        self.request_flows = asyncio.Event()
+        self.reply_flows = asyncio.Event()
+        self.request_flows.set()
+        self.reply_flows.set()
+        self.writers: tuple[asyncio.StreamWriter, ...] = ()
+
+    def abort(self) -> None:
+        for writer in self.writers:
+            writer.transport.abort()
+
+    def abort_client(self) -> None:
+        """Only the client sees it; what it has sent is under way."""
+        self.writers[0].transport.abort()
+
+
+class Proxy:
+    """Listens on a free port of its own; `async with Proxy(port) as proxy: proxy.port`."""
+
+    def __init__(self, server_port: int) -> None:
+        self._server_port = server_port
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.connections: set[Connection] = set()
+
+    @property
+    def port(self) -> int:
+        assert self._server is not None
+        return int(self._server.sockets[0].getsockname()[1])
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._server is not None
+        self._server.close()
+        for connection in list(self.connections):
+            connection.abort()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # -- what can be wrong -----------------------------------------------------------------------------------------------
+
+    def cut(self, chance: random.Random) -> None:
+        """The next reply of a connection passes in part only, and the connection is gone."""
+        if self.connections:
+            connection = chance.choice(sorted(self.connections, key=id))
+            connection.cut_after = chance.random()
+            connection.cuts_reply = True
+
+    async def stall(self, chance: random.Random, seconds: float) -> None:
+        """One direction of a connection stands still; the other goes on. Then all that was held back arrives."""
+        if not self.connections:
+            return
+        connection = chance.choice(sorted(self.connections, key=id))
+        flows = chance.choice([connection.request_flows, connection.reply_flows])
+        flows.clear()
+        if flows is connection.request_flows and chance.random() < 0.5:
+            await asyncio.sleep(seconds / 4)
+            connection.abort_client()
+        await asyncio.sleep(seconds)
+        flows.set()
+
+    def heal(self) -> None:
+        for connection in self.connections:
+            connection.cuts_reply = False
+            connection.request_flows.set()
+            connection.reply_flows.set()
+
+    # -- forwarding --------------------------------------------------------------------------------------------------------
+
+    async def _serve(self, client_in: asyncio.StreamReader, client_out: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        connection = Connection()
+        connection.writers = (client_out,)
+        try:
+            server_in, server_out = await asyncio.open_connection("127.0.0.1", self._server_port)
+            connection.writers = (client_out, server_out)
+            self.connections.add(connection)
+            await asyncio.gather(
+                self._pass_requests(connection, client_in, server_out),
+                self._pass_replies(connection, server_in, client_out),
+            )
+        except OSError:
+            pass  # the server is away, and the client sees what it would see without us
+        finally:
+            connection.abort()
+            self.connections.discard(connection)
+            self._tasks.discard(task)
+
+    @staticmethod
+    async def _pass_requests(connection: Connection, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await source.read(CHUNK):
+                await connection.request_flows.wait()
+                sink.write(data)
+        with contextlib.suppress(OSError):
+            await sink.drain()
+            sink.close()
+
+    @staticmethod
+    async def _pass_replies(connection: Connection, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await source.read(CHUNK):
+                await connection.reply_flows.wait()
+                if connection.cuts_reply:
+                    sink.write(data[: int(len(data) * connection.cut_after)])
+                    await asyncio.sleep(0)
+                    break
+                sink.write(data)
+        connection.abort()
