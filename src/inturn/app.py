@@ -24,7 +24,9 @@ class InTurn:
     (`INTURN_URL`, `REDIS_URL`), else it is `sqlite:///inturn.db`.
     """
 
-    def __init__(self, url: str | None = None, *, namespace: str | None = None, settings: Settings | None = None) -> None:
+    def __init__(
+        self, url: str | None = None, *, namespace: str | None = None, settings: Settings | None = None
+    ) -> None:
         self.settings = settings or load_settings()
         store = open_store(
             url or self.settings.url,

@@ -191,7 +191,9 @@ class Locks:
 class InTurn:
     """`inturn.InTurn` for synchronous code. The options of the locks are the same."""
 
-    def __init__(self, url: str | None = None, *, namespace: str | None = None, settings: Settings | None = None) -> None:
+    def __init__(
+        self, url: str | None = None, *, namespace: str | None = None, settings: Settings | None = None
+    ) -> None:
         self.inner = asynchronous.InTurn(url, namespace=namespace, settings=settings)
         self.runner = Runner()
         self.inner.process.on_fork(self.runner.forget)

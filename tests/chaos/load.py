@@ -6,8 +6,8 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-NAMES = (("m0", 1), ("m1", 1), ("m2", 1), ("s0", 3))
-"""Names and capacities: three locks and a semaphore."""
+NAMES = (("m0", 1), ("m1", 1), ("m2", 1), ("m3", 1), ("s0", 3))
+"""Names and capacities: four locks and a semaphore."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Load:
     folder: str
     """Where the history is written."""
     seed: int = 0
-    ttl_s: float = 1.5
+    ttl_s: float = 1.2
     store_timeout_s: float = 2.0
     tasks: int = 4
     pause_s: float = 0.01

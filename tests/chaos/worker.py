@@ -44,11 +44,20 @@ class Worker:
         loop.add_signal_handler(signal.SIGTERM, self.ends.set)
         with watch_for_stalls(self.recorder):
             self.recorder.write("started")
+            orphaned = asyncio.create_task(self._end_with_parent())
             await asyncio.gather(*(self._task() for _ in range(self.load.tasks)))
             async with self.door.kept_alive():
                 self.recorder.write("resting")
                 await self.ends.wait()
             await self.door.close()
+            orphaned.cancel()
+
+    @staticmethod
+    async def _end_with_parent() -> None:
+        parent = os.getppid()
+        while os.getppid() == parent:
+            await asyncio.sleep(1)
+        os._exit(1)
 
     async def _task(self) -> None:
         while not (self.rests.is_set() or self.ends.is_set()):
@@ -113,7 +122,7 @@ class Worker:
             return
         seconds = self.chance.choices((0.0, 0.002, 0.02), (5, 4, 1))[0]
         if now() > self._long_at:
-            self._long_at = now() + self.chance.uniform(3, 6)
+            self._long_at = now() + self.chance.uniform(4, 8)
             seconds = self.load.ttl_s * 1.3
         until = now() + seconds
         while now() < until and not held.lost:

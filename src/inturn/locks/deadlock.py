@@ -10,6 +10,7 @@ from __future__ import annotations
 from inturn.errors import DeadlockDetected
 from inturn.process.place import Place
 from inturn.process.process import Process
+from inturn.process.registry import post
 from inturn.store import clock
 from inturn.store.protocol import Edge
 
@@ -71,7 +72,7 @@ class DeadlockWatch:
     def _give_way(place: Place, circle: Circle) -> None:
         told = [f"{edge.owner} waits for {edge.name!r}" for edge in circle]
         error = DeadlockDetected(place.request.name, [*told, circle[0].owner])
-        place.loop.call_soon_threadsafe(place.give_up, error)
+        post(place.loop, place.give_up, error)
 
 
 def find_circle(token: str, edges: dict[str, list[Edge]]) -> Circle | None:

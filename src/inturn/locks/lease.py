@@ -74,8 +74,8 @@ class Lease:
         """Move the end of a lease that has one; a lease that the heartbeat renews is confirmed with the store."""
         self.check()
         ms = round(arguments.ttl(additional_time, "additional_time") * 1000)
-        how = "set" if replace_ttl else "add"
-        answer = await self._process.store.extend(self.name, self.token, how, ms)
+        store = self._process.store
+        answer = await store.extend(self.name, self.token, "set" if replace_ttl else "add", ms)
         return self.extended(answer)
 
     def extended(self, answer: Extended) -> bool:
@@ -106,7 +106,9 @@ class Lease:
             self._note_loss("it was gone when it was released")
             raise LeaseLost(self.name, self.fence, self.why_lost)
         if log.isEnabledFor(logging.DEBUG):
-            log.debug("release name=%s fence=%d held=%.3fs", self.name, self.fence, clock.now() - self.granted_at)
+            log.debug(
+                "release name=%s fence=%d held=%.3fs", self.name, self.fence, clock.now() - self.granted_at
+            )
 
     # -- a body under the lease ----------------------------------------------------------------------------------------------
 
@@ -145,7 +147,13 @@ class Lease:
     def _note_loss(self, why: str) -> None:
         self.why_lost = why
         metrics.lost.labels(why).inc()
-        log.warning("lost name=%s fence=%d held=%.3fs why=%s", self.name, self.fence, clock.now() - self.granted_at, why)
+        log.warning(
+            "lost name=%s fence=%d held=%.3fs why=%s",
+            self.name,
+            self.fence,
+            clock.now() - self.granted_at,
+            why,
+        )
 
     def __repr__(self) -> str:
         state = "released" if self.is_released else f"lost: {self.why_lost}" if self.lost else "held"

@@ -11,7 +11,15 @@ import copy
 import logging
 from types import TracebackType
 
-from inturn.errors import AlreadyHeld, DeadlockDetected, LeaseLost, LockMismatch, LockTimeout, NotHeld, StoreUnavailable
+from inturn.errors import (
+    AlreadyHeld,
+    DeadlockDetected,
+    LeaseLost,
+    LockMismatch,
+    LockTimeout,
+    NotHeld,
+    StoreUnavailable,
+)
 from inturn.locks import arguments
 from inturn.locks.lease import Lease
 from inturn.observe import metrics
@@ -176,7 +184,9 @@ class Lock:
         metrics.acquired.inc()
         metrics.wait_seconds.observe(waited_s)
         if log.isEnabledFor(logging.DEBUG):
-            log.debug("acquire name=%s fence=%d waited=%.3fs owner=%s", self.name, lease.fence, waited_s, owner)
+            log.debug(
+                "acquire name=%s fence=%d waited=%.3fs owner=%s", self.name, lease.fence, waited_s, owner
+            )
         return lease
 
     def _refused(self, answer: Acquired, owner: str, waited_s: float) -> Lease:

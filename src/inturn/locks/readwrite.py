@@ -22,7 +22,14 @@ class ReadWriteLock:
     ) -> None:
         def lock(weight: int) -> Lock:
             return Lock(
-                process, name, ttl, wait, priority=priority, owner=owner, capacity=arguments.MAX_PERMITS, weight=weight
+                process,
+                name,
+                ttl,
+                wait,
+                priority=priority,
+                owner=owner,
+                capacity=arguments.MAX_PERMITS,
+                weight=weight,
             )
 
         self._read = lock(1)

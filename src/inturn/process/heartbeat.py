@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 from inturn.errors import InTurnError, StoreUnavailable
 from inturn.observe import metrics
-from inturn.process.registry import Held, Registry
+from inturn.process.registry import Held, Registry, post
 from inturn.store import clock
 from inturn.store.protocol import BEAT_S, PLACE_LIVES_MS, Beat, Notice
 
@@ -21,6 +21,8 @@ log = logging.getLogger("inturn.heartbeat")
 
 REST_AFTER_S = 5.0
 """A process that holds nothing and waits for nothing stops beating after this time."""
+
+_NEVER = float("inf")
 
 Chore = Callable[[], Awaitable[None]]
 
@@ -42,8 +44,8 @@ class Heartbeat:
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._woken: asyncio.Event | None = None
-        self._watch_woken: asyncio.Event | None = None
+        self._woken = asyncio.Event()
+        self._watch_woken = asyncio.Event()
         self._looks_at = 0.0
         self._is_stopping = False
         self._busy_at = 0.0
@@ -72,7 +74,7 @@ class Heartbeat:
 
     def deadline_of(self, held: Held) -> float:
         """When the body must have stopped: counted from when the last confirmed renewal was *sent*."""
-        deadline = float("inf")
+        deadline = _NEVER
         if held.ttl_s:
             confirmed_at = max(held.confirmed_at, self._confirmed_at[held.partition])
             deadline = confirmed_at + held.ttl_s - margin_s(held.ttl_s)
@@ -93,10 +95,13 @@ class Heartbeat:
         self.__init__(self._registry)  # type: ignore[misc]
 
     def _wake(self) -> None:
-        loop, woken, watch_woken = self._loop, self._woken, self._watch_woken
-        if loop is not None and woken is not None and watch_woken is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(woken.set)
-            loop.call_soon_threadsafe(watch_woken.set)
+        loop = self._loop
+        if loop is not None:
+            post(loop, self._wake_both)
+
+    def _wake_both(self) -> None:
+        self._woken.set()
+        self._watch_woken.set()
 
     # -- the thread ------------------------------------------------------------------------------------------------------
 
@@ -105,7 +110,6 @@ class Heartbeat:
 
     async def _run(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._woken, self._watch_woken = asyncio.Event(), asyncio.Event()
         watching = asyncio.create_task(self._watch())
         try:
             while not self._is_stopping:
@@ -128,7 +132,9 @@ class Heartbeat:
             self._busy_at = clock.now()
         elif clock.now() - self._busy_at > REST_AFTER_S:
             self.is_resting = True
-            if registry.is_empty() and not self._is_stopping:  # looked at again, after having said that we rest
+            if (
+                registry.is_empty() and not self._is_stopping
+            ):  # looked at again, after having said that we rest
                 await self._sleep(self._woken, None)
             self.is_resting = False
             return
@@ -143,7 +149,9 @@ class Heartbeat:
         await self._sleep(self._woken, max(pause, 0.01))
 
     def _interval_s(self) -> float:
-        shortest = min((held.ttl_s for held in list(self._registry.holding.values()) if held.ttl_s), default=60.0)
+        shortest = min(
+            (held.ttl_s for held in list(self._registry.holding.values()) if held.ttl_s), default=60.0
+        )
         return min(BEAT_S, shortest / 4)
 
     async def _beat(self, partition: int) -> None:
@@ -155,7 +163,7 @@ class Heartbeat:
             metrics.store_up.set(0)
             for place in list(self._registry.waiting.values()):
                 if self._store.partition_of(place.request.name) == partition:
-                    place.loop.call_soon_threadsafe(place.give_up, error)
+                    post(place.loop, place.give_up, error)
             raise
         metrics.beats_confirmed.inc()
         metrics.store_up.set(1)
@@ -168,7 +176,7 @@ class Heartbeat:
             # The store has lost its memory, and our leases with it. Those granted since carry a later fence.
             for held in list(registry.holding.values()):
                 if held.partition == partition and held.fence < beat.now_us:
-                    held.loop.call_soon_threadsafe(held.lose, "the store lost its memory")
+                    post(held.loop, held.lose, "the store lost its memory")
         self._confirmed_at[partition] = beat.sent_at
         if not beat.is_known or beat.away_ms > PLACE_LIVES_MS:
             registry.look_again()
@@ -193,17 +201,19 @@ class Heartbeat:
             for held in list(self._registry.holding.values()):
                 deadline = self.deadline_of(held)
                 if deadline <= at:
-                    why = "its time is up" if held.fixed_until and held.fixed_until <= at else "no renewal in time"
-                    if not held.loop.is_closed():
-                        held.loop.call_soon_threadsafe(held.lose, why)
+                    why = (
+                        "its time is up"
+                        if held.fixed_until and held.fixed_until <= at
+                        else "no renewal in time"
+                    )
+                    post(held.loop, held.lose, why)
                 else:
                     soonest = min(soonest, deadline)
             self._looks_at = at + min(max(soonest - at, 0.01), BEAT_S)
             await self._sleep(self._watch_woken, self._looks_at - at)
 
     @staticmethod
-    async def _sleep(woken: asyncio.Event | None, pause_s: float | None) -> None:
-        assert woken is not None
+    async def _sleep(woken: asyncio.Event, pause_s: float | None) -> None:
         try:
             async with asyncio.timeout(pause_s):
                 await woken.wait()

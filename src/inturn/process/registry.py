@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeVarTuple
 
 from inturn.errors import StoreUnavailable
 from inturn.process.place import Place
@@ -18,6 +18,8 @@ from inturn.store import clock
 from inturn.store.protocol import Acquired, Notice, Released, Request, Store
 
 log = logging.getLogger("inturn.process")
+
+Args = TypeVarTuple("Args")
 
 
 class Held(Protocol):
@@ -136,7 +138,9 @@ class Registry:
                 await self.store.release(name, token)
                 done = True
             except StoreUnavailable as error:
-                log.warning("abandon name=%s token=%s store away, the heartbeat goes on: %s", name, token, error)
+                log.warning(
+                    "abandon name=%s token=%s store away, the heartbeat goes on: %s", name, token, error
+                )
             finally:
                 # also when the loop ends and cancels us: the heartbeat's thread outlives it
                 self._once_more(name, token, doubt_until if done else 0.0)
@@ -162,7 +166,7 @@ class Registry:
         """Any thread: pass a notice on to the loop that it concerns."""
         loop = self._loops.get(notice.token)
         if loop is not None:
-            _on_loop(loop, lambda: self._take_note(notice))
+            post(loop, self._take_note, notice)
         elif notice.kind == "granted":
             # nobody waits for it any more: pass it on, or it would be held for as long as this process lives
             self.abandon(notice.name, notice.token)
@@ -183,15 +187,23 @@ class Registry:
         """Pushes may have been missed, or places dropped: every place (of a loop) asks again."""
         for place in list(self.waiting.values()):
             if loop is None or place.loop is loop:
-                _on_loop(place.loop, place.look_again)
+                post(place.loop, place.look_again)
 
 
-def _on_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+def post(loop: asyncio.AbstractEventLoop, call: Callable[[*Args], None], *args: *Args) -> None:
+    """Call it on that loop; at once if we are there. A loop that was closed has nobody left to be told."""
+    if _running() is loop:
+        call(*args)
+        return
     try:
-        running = asyncio.get_running_loop()
+        loop.call_soon_threadsafe(call, *args)
     except RuntimeError:
-        running = None
-    if running is loop:
-        call()
-    elif not loop.is_closed():
-        loop.call_soon_threadsafe(call)
+        if not loop.is_closed():
+            raise
+
+
+def _running() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -6,7 +6,7 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from redis.connection import parse_url
 
@@ -28,7 +28,7 @@ class Address:
     @classmethod
     def from_url(cls, url: str) -> Address:
         try:
-            parts: dict[str, Any] = dict(parse_url(url))
+            parts: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]
         except ValueError as error:
             raise SettingsError(f"cannot read the Redis URL: {error}") from error
         return cls(
@@ -55,7 +55,7 @@ class Address:
             transport, _ = await loop.create_connection(
                 protocol, self.host, self.port, ssl=self.tls, server_hostname=name
             )
-        return cast(asyncio.Transport, transport)
+        return transport
 
 
 def _tls(parts: dict[str, Any]) -> ssl.SSLContext:

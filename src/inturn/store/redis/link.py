@@ -21,7 +21,7 @@ import hiredis
 from inturn.store import clock
 from inturn.store.redis.address import Address
 
-FLUSH_AT = 12
+FLUSH_AT = 8
 """Calls per write. One write per tick makes client and server take turns; see docs/decisions/002."""
 
 BACKOFF_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -52,6 +52,7 @@ class Link(asyncio.Protocol):
         on_push: Callable[[bytes], None],
         on_reopened: Callable[[], None],
     ) -> None:
+        self.loop = asyncio.get_running_loop()
         self.is_up = False
         self.skew_s = 0.0
         """Server time minus our clock."""
@@ -60,7 +61,6 @@ class Link(asyncio.Protocol):
         self._channels = channels
         self._on_push = on_push
         self._on_reopened = on_reopened
-        self._loop = asyncio.get_running_loop()
         self._opening: asyncio.Task[None] | None = None
         self._reopening: asyncio.Task[None] | None = None
         self._failures = 0
@@ -81,7 +81,7 @@ class Link(asyncio.Protocol):
 
     def send(self, command: bytes, answered: Answered | None = None) -> asyncio.Future[Reply]:
         """Put a packed command on its way. `answered` hears the reply even when the caller was cancelled."""
-        future: asyncio.Future[Reply] = self._loop.create_future()
+        future: asyncio.Future[Reply] = self.loop.create_future()
         is_idle = not self._pending
         self._pending.append((future, answered, clock.now() + self._attempt_s))
         out = self._out
@@ -90,9 +90,9 @@ class Link(asyncio.Protocol):
             self._flush()
         elif not self._is_flushing:
             self._is_flushing = True
-            self._loop.call_soon(self._flush)
+            self.loop.call_soon(self._flush)
         if self._timer is None:
-            self._timer = self._loop.call_later(self._attempt_s, self._watch)
+            self._timer = self.loop.call_later(self._attempt_s, self._watch)
         return future
 
     def _flush(self) -> None:
@@ -153,12 +153,12 @@ class Link(asyncio.Protocol):
             if quiet_for >= QUIET_S:
                 self._forget_result(self.send(hiredis.pack_command(("PING",))))
             else:
-                self._timer = self._loop.call_later(QUIET_S - quiet_for, self._watch)
+                self._timer = self.loop.call_later(QUIET_S - quiet_for, self._watch)
         elif self._pending[0][2] > at:
-            self._timer = self._loop.call_later(self._pending[0][2] - at, self._watch)
+            self._timer = self.loop.call_later(self._pending[0][2] - at, self._watch)
         else:
             # if the loop was blocked, the reply may lie in the socket: let the loop read before judging
-            self._timer = self._loop.call_later(0.02, self._judge, self._pending[0][0])
+            self._timer = self.loop.call_later(0.02, self._judge, self._pending[0][0])
 
     def _judge(self, suspect: asyncio.Future[Reply]) -> None:
         if self._pending and self._pending[0][0] is suspect:
@@ -186,7 +186,7 @@ class Link(asyncio.Protocol):
         if self._was_up and not self._closed:
             # callers that wait for a push rely on the link being there
             self._was_up = False
-            self._reopening = self._loop.create_task(self._reopen())
+            self._reopening = self.loop.create_task(self._reopen())
 
     # -- opening -----------------------------------------------------------------------------------------------------
 
@@ -198,7 +198,7 @@ class Link(asyncio.Protocol):
 
     def _start_opening(self) -> asyncio.Task[None]:
         if self._opening is None or self._opening.done():
-            self._opening = self._loop.create_task(self._connect())
+            self._opening = self.loop.create_task(self._connect())
             self._opening.add_done_callback(lambda task: None if task.cancelled() else task.exception())
         return self._opening
 
@@ -214,13 +214,13 @@ class Link(asyncio.Protocol):
         self._failures += 1
         try:
             async with asyncio.timeout(self._attempt_s):
-                transport = await self._address.connect(self._loop, lambda: self)
+                transport = await self._address.connect(self.loop, lambda: self)
                 self._transport = transport
                 _keep_alive(transport)
                 await self._greet()
         except (OSError, TimeoutError) as error:
-            self._lose(LinkLost(f"cannot connect: {error or 'timed out'}"))
-            raise LinkLost(f"cannot connect to {self._address}: {error or 'timed out'}") from error
+            self._lose(LinkLost(f"cannot connect: {str(error) or 'timed out'}"))
+            raise LinkLost(f"cannot connect to {self._address}: {str(error) or 'timed out'}") from error
         except LinkLost as error:
             self._lose(error)
             raise

@@ -71,6 +71,7 @@ class RedisStore:
         self._wire = Wire()
         self._keys = [Keys(namespace, p) for p in range(partitions)]
         self._links: WeakKeyDictionary[asyncio.AbstractEventLoop, Link] = WeakKeyDictionary()
+        self._newest: Link | None = None
         self._listener: Listener = lambda notice: None
         self._reopened: Callable[[], None] = lambda: None
 
@@ -159,7 +160,9 @@ class RedisStore:
         if reply[0] == b"free":
             return None
         _, capacity, grants, places = reply
-        holders = sorted((Holder(g[0].decode(), g[1].decode(), *g[2:]) for g in grants), key=lambda h: h.fence)
+        holders = sorted(
+            (Holder(g[0].decode(), g[1].decode(), *g[2:]) for g in grants), key=lambda h: h.fence
+        )
         waiters = [Waiter(p[0].decode(), p[1].decode(), *p[2:]) for p in places]
         return LockView(name, capacity, tuple(holders), tuple(waiters))
 
@@ -168,15 +171,43 @@ class RedisStore:
         reply, _, _ = await self._run(_FORCE_RELEASE, keys.lock(name), (keys.prefix, name), ())
         return int(reply[1])
 
+    async def command(self, *command: Any) -> Reply:
+        """One plain command on keys that are shared with others. It may be sent twice: see `locks/plain.py`."""
+        link, gives_up_at = self._link(), clock.now() + self.timeout_s
+        name = Script(f"plain {command[0].lower()}", b"", b"")
+        packed = hiredis.pack_command(command)
+        while True:
+            failure: Exception
+            try:
+                if not link.is_up:
+                    await link.open()
+                reply = await link.send(packed)
+            except LinkRefused as error:
+                raise self._unavailable(name, str(error)) from error
+            except LinkLost as error:
+                failure = error
+            else:
+                if not isinstance(reply, hiredis.ReplyError):
+                    return reply
+                failure = await self._refused(link, name, reply)
+            if clock.now() >= gives_up_at:
+                why = f"no answer within {self.timeout_s:g} s: {failure}"
+                raise self._unavailable(name, why) from failure
+
     # -- calling ---------------------------------------------------------------------------------------------------------
 
     def _link(self, pushes: bool = True) -> Link:
         loop = asyncio.get_running_loop()
+        link = self._newest
+        if link is not None and link.loop is loop:
+            return link
         link = self._links.get(loop)
         if link is None:
             channels = [keys.push(self.process) for keys in self._keys] if pushes else []
             link = Link(self._address, self.timeout_s / 2, channels, self._pushed, self._tell_reopened)
             self._links[loop] = link
+        if pushes:
+            self._newest = link
         return link
 
     async def _run(
@@ -263,10 +294,12 @@ class RedisStore:
         for link in self._links.values():
             link.forget()
         self._links = WeakKeyDictionary()
+        self._newest = None
 
     async def close(self) -> None:
         link = self._links.pop(asyncio.get_running_loop(), None)
         if link is not None:
+            self._newest = None if self._newest is link else self._newest
             link.close()
 
 

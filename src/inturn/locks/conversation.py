@@ -1,0 +1,62 @@
+"""`ConversationLock`: one answer at a time for a conversation, for ten seconds; who comes second is told so.
+
+The key is `lock:conv:{id}`, by the plain protocol: services in other languages share it on Redis.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from inturn.errors import ConversationLockError, StoreUnavailable
+from inturn.locks import arguments, source
+from inturn.store import clock
+
+log = logging.getLogger("inturn.locks")
+
+PREFIX = "lock:conv:"
+LIFE_S = 10.0
+
+Release = Callable[[], Awaitable[bool]]
+
+
+class ConversationLock:
+    """Over a `redis.asyncio.Redis` or an `inturn.InTurn`."""
+
+    def __init__(self, redis_client: source.Client | source.App, ttl: arguments.Seconds = LIFE_S) -> None:
+        self._locks = source.on_a_loop(redis_client, "redis_client")
+        self._life_s = arguments.ttl(ttl)
+
+    async def acquire(self, conversation_id: str) -> Release:
+        """Take the lock; the answer is the function that releases it.
+
+        `ConversationLockError` if the conversation is being answered already, `StoreUnavailable` if the
+        store is away.
+        """
+        key = PREFIX + arguments.name(conversation_id, "conversation_id")
+        taken_at = clock.now()
+        lock_id = await self._locks.take(key, round(self._life_s * 1000))
+        if lock_id is None:
+            raise ConversationLockError(conversation_id)
+        is_released = False
+
+        async def release() -> bool:
+            """Whether the lock was held until now. It says so and raises nothing: the work is done by now."""
+            nonlocal is_released
+            if is_released:
+                return False
+            is_released = True
+            try:
+                status = await self._locks.drop(key, lock_id)
+            except StoreUnavailable as error:
+                log.warning("away name=%s, the lock ends with its life: %s", key, error)
+                return False
+            if status != "done":
+                held_s = clock.now() - taken_at
+                log.warning(
+                    "expired name=%s held=%.3fs life=%gs now=%s: another may have answered meanwhile",
+                    key, held_s, self._life_s, status,
+                )  # fmt: skip
+            return status == "done"
+
+        return release

@@ -1,0 +1,148 @@
+"""`DistributedLockManager`: locks by key and id, shared on Redis with whoever speaks the same plain protocol.
+
+Nothing waits, and nothing is raised for an absent store: the answer is `None` or `False`, and `last_refusal`
+says why. A lock ends with its life; `extend_lock` prolongs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar
+
+from inturn.locks import arguments, source
+from inturn.locks.face import Answer, Face
+from inturn.locks.plain import PlainLocks
+from inturn.sync import Runner
+
+PREFIX = "distributed_lock:"
+
+T = TypeVar("T")
+
+
+class Run(Protocol):
+    def __call__(self, work: Coroutine[Any, Any, T]) -> T: ...
+
+
+class _Manager(Face):
+    def __init__(self, locks: PlainLocks, default_timeout: arguments.Seconds) -> None:
+        super().__init__(locks)
+        self.default_timeout = arguments.ttl(default_timeout, "default_timeout")
+
+    def _life_ms(self, timeout: arguments.Seconds | None) -> int:
+        life_s = self.default_timeout if timeout is None else arguments.ttl(timeout, "timeout")
+        return round(life_s * 1000)
+
+
+class AsyncDistributedLockManager(_Manager):
+    """Over a `redis.asyncio.Redis` or an `inturn.InTurn`."""
+
+    def __init__(
+        self, redis_client: source.Client | source.App, default_timeout: arguments.Seconds = 30
+    ) -> None:
+        super().__init__(source.on_a_loop(redis_client, "redis_client"), default_timeout)
+
+    async def acquire_lock(self, lock_key: str, timeout: arguments.Seconds | None = None) -> str | None:
+        """The id of the lock, which lives for `timeout` seconds; `None`: it is held, or the store is away."""
+        return self._tell(await self._take(_key(lock_key), self._life_ms(timeout)))
+
+    async def release_lock(self, lock_key: str, lock_id: str) -> bool:
+        """Whether the lock was still this owner's, and is released now."""
+        return self._tell(await self._drop(_key(lock_key), _id(lock_id)))
+
+    async def is_locked(self, lock_key: str) -> bool:
+        return self._tell(await self._is_held(_key(lock_key)))
+
+    async def extend_lock(self, lock_key: str, lock_id: str, additional_time: arguments.Seconds) -> bool:
+        """Whether it is this owner's. If so, it lives `additional_time` seconds from now, or longer."""
+        return self._tell(await self._extend(_key(lock_key), _id(lock_id), _additional_ms(additional_time)))
+
+
+class DistributedLockManager(_Manager):
+    """The same for synchronous code: over a `redis.Redis`, an `inturn.sync.InTurn`, or an `inturn.InTurn`.
+
+    An `inturn.InTurn` is driven by a thread of the manager's own: `close()` ends that.
+    """
+
+    def __init__(
+        self,
+        redis_client: source.Client | source.App | source.SyncApp,
+        default_timeout: arguments.Seconds = 30,
+    ) -> None:
+        self._close: Callable[[], None] = lambda: None
+        super().__init__(self._locks_of(redis_client), default_timeout)
+
+    def _locks_of(self, given: source.Client | source.App | source.SyncApp) -> PlainLocks:
+        if source.is_client(given, is_async=False):
+            self._run: Run = run_at_once
+            return source.of_client(given)
+        if source.is_sync_app(given):
+            self._run = given.run
+            return source.of_app(given.inner)
+        if source.is_app(given):
+            runner, process = Runner(), given.process
+            process.on_fork(runner.forget)
+
+            def close() -> None:
+                runner.run(process.store.close())
+                runner.stop()
+
+            self._run, self._close = runner.run, close
+            return source.of_app(given)
+        raise TypeError(
+            f"redis_client={given!r}: must be a redis.Redis, an inturn.sync.InTurn or an inturn.InTurn, "
+            f"not {type(given).__name__}"
+        )
+
+    def acquire_lock(self, lock_key: str, timeout: arguments.Seconds | None = None) -> str | None:
+        """The id of the lock, which lives for `timeout` seconds; `None`: it is held, or the store is away."""
+        return self._ask(self._take(_key(lock_key), self._life_ms(timeout)))
+
+    def release_lock(self, lock_key: str, lock_id: str) -> bool:
+        """Whether the lock was still this owner's, and is released now."""
+        return self._ask(self._drop(_key(lock_key), _id(lock_id)))
+
+    def is_locked(self, lock_key: str) -> bool:
+        return self._ask(self._is_held(_key(lock_key)))
+
+    def extend_lock(self, lock_key: str, lock_id: str, additional_time: arguments.Seconds) -> bool:
+        """Whether it is this owner's. If so, it lives `additional_time` seconds from now, or longer."""
+        return self._ask(self._extend(_key(lock_key), _id(lock_id), _additional_ms(additional_time)))
+
+    def close(self) -> None:
+        """End what this manager started. Clients and apps are their owners' to close."""
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _ask(self, work: Coroutine[Any, Any, Answer[T]]) -> T:
+        return self._tell(self._run(work))
+
+
+def run_at_once(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never suspends, because nothing that it calls does."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        answer: T = done.value
+        return answer
+    work.close()
+    raise RuntimeError(f"{work!r} waits for something, and there is no loop to wait on")
+
+
+def _key(lock_key: str) -> str:
+    return PREFIX + arguments.name(lock_key, "lock_key")
+
+
+def _id(lock_id: str) -> str:
+    return arguments.name(lock_id, "lock_id")
+
+
+def _additional_ms(additional_time: arguments.Seconds) -> int:
+    return round(arguments.ttl(additional_time, "additional_time") * 1000)

@@ -1,0 +1,31 @@
+"""A redis-py client that someone else made, synchronous or not, as a sender of commands.
+
+Its exceptions end here. With a synchronous client `command` never suspends, so it can be run without a loop.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Protocol
+
+from redis.exceptions import RedisError
+
+from inturn.errors import StoreUnavailable
+
+
+class RedisClient(Protocol):
+    """What a `redis.Redis` and a `redis.asyncio.Redis` have in common."""
+
+    def execute_command(self, *command: Any) -> Any: ...
+
+
+class ClientCommands:
+    def __init__(self, client: RedisClient) -> None:
+        self._client = client
+
+    async def command(self, *command: Any) -> Any:
+        try:
+            reply = self._client.execute_command(*command)
+            return await reply if inspect.isawaitable(reply) else reply
+        except (RedisError, OSError) as error:
+            raise StoreUnavailable(f"{command[0]}: {type(error).__name__}: {error}") from error

@@ -1,0 +1,122 @@
+"""The worker processes of one run: started, killed, stopped, replaced, and all of them ended by their ids."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.chaos.history import Recorder, now
+from tests.chaos.load import Load
+
+ROOT = Path(__file__).parents[2]
+
+
+class Crew:
+    def __init__(self, load: Load, size: int, recorder: Recorder) -> None:
+        self._load = load
+        self._size = size
+        self._recorder = recorder
+        self._folder = Path(load.folder)
+        self._workers: dict[int, subprocess.Popen[bytes]] = {}
+        self._started = 0
+        self._keeping: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._keep_up()
+        await self._until(lambda: all(self._says(pid, "started") for pid in self._workers), 20, "start")
+        self._keeping = asyncio.get_running_loop().create_task(self._keep())
+
+    def _keep_up(self) -> None:
+        """Replace whoever died."""
+        for pid, worker in list(self._workers.items()):
+            if worker.poll() is not None:
+                del self._workers[pid]
+        while len(self._workers) < self._size:
+            self._started += 1
+            command = [sys.executable, "-m", "tests.chaos.worker", self._load.of_worker(self._started).as_json()]
+            with (self._folder / f"worker-{self._started}.log").open("wb") as log:
+                # a session of its own: Ctrl-C reaches us, and we end them
+                worker = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
+            self._workers[worker.pid] = worker
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(0.05)
+            self._keep_up()
+
+    # -- what is done to them ----------------------------------------------------------------------------------------------
+
+    def any_pid(self, chance: random.Random) -> int:
+        return chance.choice(sorted(self._workers))
+
+    def is_ours(self, pid: int | None) -> bool:
+        return pid in self._workers and self._workers[pid].poll() is None
+
+    def kill(self, pid: int) -> None:
+        at = now()  # until the signal is sent the process can run, and does
+        self._workers[pid].kill()
+        self._recorder.write("fault", kind="kill", target=pid, began=at, ended=at)
+
+    async def stop(self, pid: int, seconds: float) -> None:
+        began = now()
+        self._workers[pid].send_signal(signal.SIGSTOP)
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            if self.is_ours(pid):
+                self._workers[pid].send_signal(signal.SIGCONT)
+            self._recorder.write("fault", kind="stop", target=pid, began=began, ended=now())
+
+    # -- the end -----------------------------------------------------------------------------------------------------------
+
+    async def rest(self, within_s: float) -> None:
+        """Every worker ends its holds and asks for nothing more, but lives and beats."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+        self._keep_up()
+        await self._until(lambda: all(self._says(pid, "started") for pid in self._workers), 20, "start")
+        self._signal(signal.SIGUSR1)
+        await self._until(lambda: all(self._says(pid, "resting", last=True) for pid in self._workers), within_s, "rest")
+
+    async def end(self) -> None:
+        """Every worker closes in good order."""
+        self._signal(signal.SIGTERM)
+        await self._until(lambda: all(worker.poll() is not None for worker in self._workers.values()), 20, "end")
+        broken = [pid for pid, worker in self._workers.items() if worker.returncode != 0]
+        if broken:
+            raise RuntimeError(f"workers {broken} failed; see {self._folder}/*.log")
+
+    def destroy(self) -> None:
+        if self._keeping is not None:
+            self._keeping.cancel()
+        for worker in self._workers.values():
+            with contextlib.suppress(ProcessLookupError):
+                worker.kill()
+            worker.wait()
+
+    def _signal(self, which: signal.Signals) -> None:
+        for worker in self._workers.values():
+            worker.send_signal(which)
+
+    def _says(self, pid: int, event: str, last: bool = False) -> bool:
+        file = self._folder / f"worker-{pid}.jsonl"
+        if not file.exists():
+            return False
+        with file.open("rb") as history:
+            if last:
+                history.seek(max(0, os.fstat(history.fileno()).st_size - 2000))
+            return f'"event": "{event}"'.encode() in history.read(2000)
+
+    async def _until(self, is_true: Callable[[], bool], within_s: float, what: str) -> None:
+        deadline = now() + within_s
+        while not is_true():
+            if now() > deadline:
+                raise TimeoutError(f"the workers did not {what} within {within_s:g} s; see {self._folder}")
+            await asyncio.sleep(0.02)

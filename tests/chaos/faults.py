@@ -1,0 +1,122 @@
+"""What goes wrong during a run. Every fault is written down with its times, so that the checker can judge by it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import redis
+
+from inturn.errors import StoreUnavailable
+from inturn.services import PrivateRedis
+from tests.chaos.crew import Crew
+from tests.chaos.doors import Door
+from tests.chaos.history import Recorder, now
+from tests.chaos.load import Load
+from tests.chaos.proxy import Proxy
+
+
+@dataclass(slots=True)
+class Field:
+    """Where faults happen."""
+
+    load: Load
+    crew: Crew
+    door: Door
+    recorder: Recorder
+    chance: random.Random
+    server: PrivateRedis | None = None
+    proxy: Proxy | None = None
+
+    async def holder(self) -> int:
+        """The process that holds one of the locks, or any, if none does."""
+        name, _ = self.chance.choice([entry for entry in self.load.names if entry[1] == 1])
+        try:
+            pid = await self.door.holder_pid(name)
+        except StoreUnavailable:
+            pid = None
+        return pid if pid is not None and self.crew.is_ours(pid) else self.crew.any_pid(self.chance)
+
+    def note(self, kind: str, began: float) -> None:
+        self.recorder.write("fault", kind=kind, target=0, began=began, ended=now())
+
+
+Strike = Callable[[Field], Awaitable[None]]
+
+
+async def kill_holder(field: Field) -> None:
+    field.crew.kill(await field.holder())
+
+
+async def kill_anyone(field: Field) -> None:
+    """Most often one that waits."""
+    field.crew.kill(field.crew.any_pid(field.chance))
+
+
+async def stop_holder(field: Field) -> None:
+    await field.crew.stop(await field.holder(), field.load.ttl_s * 1.3)
+
+
+async def stop_shortly(field: Field) -> None:
+    """Not for long enough to lose anything, mostly."""
+    await field.crew.stop(await field.holder(), field.load.ttl_s * field.chance.uniform(0.1, 0.9))
+
+
+async def flush_scripts(field: Field) -> None:
+    began = now()
+    await asyncio.to_thread(_flush, _server(field).url)
+    field.note("flush", began)
+
+
+def _flush(url: str) -> None:
+    with redis.Redis.from_url(url) as client:
+        client.script_flush()
+
+
+async def restart(field: Field) -> None:
+    """Ended in good order or killed, and back with its data: every answered write was on the disk."""
+    server, began = _server(field), now()
+    if field.chance.random() < 0.5:
+        await asyncio.to_thread(server.restart, keep_data=True)
+    else:
+        await asyncio.to_thread(server.kill)
+        await asyncio.sleep(field.chance.uniform(0, 0.5))
+        await asyncio.to_thread(server.start)
+    field.note("restart", began)
+
+
+async def wipe(field: Field) -> None:
+    """Killed, and back with nothing. It begins when the server is certainly dead."""
+    server = _server(field)
+    await asyncio.to_thread(server.kill)
+    began = now()
+    await asyncio.to_thread(server.restart, keep_data=False)
+    field.note("wipe", began)
+
+
+async def cut(field: Field) -> None:
+    assert field.proxy is not None
+    field.proxy.cut(field.chance)
+    field.note("cut", now())
+
+
+async def stall(field: Field) -> None:
+    """Half-open: one direction of a connection stands still, for longer than its users wait."""
+    assert field.proxy is not None
+    began = now()
+    await field.proxy.stall(field.chance, field.chance.uniform(0.2, 0.8) * field.load.store_timeout_s)
+    field.note("half-open", began)
+
+
+def _server(field: Field) -> PrivateRedis:
+    assert field.server is not None
+    return field.server
+
+
+async def rage(field: Field, strikes: tuple[Strike, ...], every_s: float) -> None:
+    """One fault after the other, at random times, until it is cancelled."""
+    while strikes:
+        await asyncio.sleep(field.chance.uniform(0.2, 1.8) * every_s)
+        await field.chance.choice(strikes)(field)

@@ -1,0 +1,152 @@
+"""One run: a store, a crew of workers under load, faults of some kinds; then rest, a look at the store, a verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+import tempfile
+from collections import Counter
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from inturn.services import PrivateRedis
+from tests.chaos import aftermath, faults
+from tests.chaos.checker import Rules, Violation, check
+from tests.chaos.crew import Crew
+from tests.chaos.doors import InTurnDoor, open_door
+from tests.chaos.history import History, Recorder, read
+from tests.chaos.load import Load
+from tests.chaos.proxy import Proxy
+
+WORKERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    name: str
+    store: str
+    strikes: tuple[faults.Strike, ...] = ()
+    every_s: float = 1.0
+    may_lose: bool = True
+    has_proxy: bool = False
+    keeps_data: bool = False
+    cancels: float = 0.02
+    blocks: bool = False
+
+
+SCENARIOS = (
+    Scenario("kill", "redis", (faults.kill_holder, faults.kill_anyone), 0.7, may_lose=False),
+    Scenario("stop", "redis", (faults.stop_holder, faults.stop_shortly), 0.2),
+    Scenario("blocked loop", "redis", may_lose=False, blocks=True),
+    Scenario("cancel", "redis", may_lose=False, cancels=0.5),
+    Scenario("script flush", "redis", (faults.flush_scripts,), 0.2, may_lose=False),
+    Scenario("restart with data", "redis", (faults.restart,), 1.0, keeps_data=True),
+    Scenario("restart without data", "redis", (faults.wipe,), 2.0),
+    Scenario("cut connections", "redis", (faults.cut, faults.cut, faults.stall), 0.1, has_proxy=True),
+    Scenario(
+        "everything", "redis",
+        (faults.kill_holder, faults.kill_anyone, faults.stop_holder, faults.flush_scripts, faults.restart, faults.cut, faults.stall),
+        0.3, has_proxy=True, keeps_data=True, cancels=0.2, blocks=True,
+    ),
+    Scenario("kill", "sqlite", (faults.kill_holder, faults.kill_anyone), 0.7, may_lose=False),
+    Scenario("stop", "sqlite", (faults.stop_holder, faults.stop_shortly), 0.2),
+    Scenario("blocked loop", "sqlite", may_lose=False, blocks=True),
+    Scenario("cancel", "sqlite", may_lose=False, cancels=0.5),
+    Scenario(
+        "everything", "sqlite", (faults.kill_holder, faults.kill_anyone, faults.stop_holder), 0.3, cancels=0.2, blocks=True
+    ),
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Result:
+    history: History
+    violations: list[Violation]
+    kept: Path | None = None
+    """Where the histories and logs of a run with violations are."""
+
+    @property
+    def faults(self) -> Counter[str]:
+        named = Counter(fault.kind for fault in self.history.faults if fault.kind != "stall")
+        return named + Counter({kind: self.history.counts[kind] for kind in ("block", "cancel")})
+
+    @property
+    def handovers(self) -> int:
+        """Grants to someone who had waited."""
+        return sum(1 for hold in self.history.holds if hold.arrival and hold.arrival < hold.fence)
+
+
+@dataclass(slots=True)
+class Run:
+    scenario: Scenario
+    lock: str
+    seconds: float
+    seed: int
+    workers: int = WORKERS
+    violations: list[Violation] = field(default_factory=list)
+
+    async def play(self) -> Result:
+        folder = Path(tempfile.mkdtemp(prefix="inturn-chaos-"))
+        try:
+            await self._play(folder)
+            history = read(folder)
+            rules = Rules(ttl_s=Load("", "", "", "").ttl_s, may_lose=self.scenario.may_lose)
+            self.violations += check(history, rules)
+        except BaseException:
+            print(f"what was recorded is in {folder}")  # the run itself failed: keep what there is
+            raise
+        if self.violations and self.lock == "inturn":
+            return Result(history, self.violations, folder)
+        shutil.rmtree(folder)
+        return Result(history, self.violations)
+
+    async def _play(self, folder: Path) -> None:
+        scenario = self.scenario
+        recorder = Recorder(folder / "faults.jsonl")
+        chance = random.Random(self.seed)
+        async with AsyncExitStack() as stack:
+            stack.callback(recorder.close)
+            server = proxy = None
+            url = f"sqlite:///{folder}/inturn.db"
+            if scenario.store == "redis":
+                server = await asyncio.to_thread(self._start_redis, stack)
+                url = server.url
+            load = Load(
+                self.lock, url, "chaos", str(folder), self.seed, cancels=scenario.cancels, blocks=scenario.blocks
+            )
+            door = open_door(load)
+            stack.push_async_callback(door.close)
+            behind = load
+            if scenario.has_proxy and server is not None:
+                proxy = await stack.enter_async_context(Proxy(server.port))
+                behind = replace(load, url=proxy.url)
+            crew = Crew(behind, self.workers, recorder)
+            stack.callback(crew.destroy)
+            await crew.start()
+            await self._rage(faults.Field(load, crew, door, recorder, chance, server, proxy))
+            await crew.rest(within_s=load.ttl_s + 3 * load.store_timeout_s + 5)
+            if isinstance(door, InTurnDoor):
+                self.violations += await aftermath.stuck_names(door.app, load)
+            await crew.end()
+            if isinstance(door, InTurnDoor):
+                self.violations += await aftermath.what_is_left(door.app, load)
+
+    def _start_redis(self, stack: ExitStack | AsyncExitStack) -> PrivateRedis:
+        extra = ("--appendfsync", "always") if self.scenario.keeps_data else ()
+        return stack.enter_context(PrivateRedis(appendonly=self.scenario.keeps_data, extra=extra))
+
+    async def _rage(self, where: faults.Field) -> None:
+        raging = asyncio.create_task(faults.rage(where, self.scenario.strikes, self.scenario.every_s))
+        await asyncio.wait({raging}, timeout=self.seconds if self.scenario.strikes else 0)
+        if not self.scenario.strikes:
+            await asyncio.sleep(self.seconds)
+        if raging.done():
+            raging.result()  # a fault that could not be injected is an error of the harness
+        raging.cancel()
+        await asyncio.gather(raging, return_exceptions=True)
+        if where.proxy is not None:
+            where.proxy.heal()
+        if where.server is not None:
+            await asyncio.to_thread(where.server.start)
