@@ -1,7 +1,7 @@
 """The same, for synchronous code: one background loop per app runs the one implementation.
 
-A synchronous body cannot be cancelled. When its lease is lost, `lease.lost` is set, and the next call (`check`, `extend`,
-the end of the `with` block) raises `LeaseLost`.
+A synchronous body cannot be cancelled. When its lease is lost, `lease.lost` is set, and the next call (`check`,
+`extend`, the end of the `with` block) raises `LeaseLost`.
 """
 
 from __future__ import annotations
@@ -102,9 +102,7 @@ class Lock:
         self._lock = lock
         self._threads = threading.local()
 
-    def acquire(
-        self, blocking: bool | None = None, blocking_timeout: arguments.Seconds | None = None
-    ) -> bool:
+    def acquire(self, blocking: bool | None = None, blocking_timeout: arguments.Seconds | None = None) -> bool:
         return self._app.run(self._mine().acquire(blocking, blocking_timeout))
 
     def release(self) -> None:

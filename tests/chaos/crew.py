@@ -25,6 +25,7 @@ class Crew:
         self._recorder = recorder
         self._folder = Path(load.folder)
         self._workers: dict[int, subprocess.Popen[bytes]] = {}
+        self._stopped: set[int] = set()
         self._started = 0
         self._keeping: asyncio.Task[None] | None = None
 
@@ -65,11 +66,15 @@ class Crew:
         self._recorder.write("fault", kind="kill", target=pid, began=at, ended=at)
 
     async def stop(self, pid: int, seconds: float) -> None:
+        if pid in self._stopped:
+            return
         began = now()
+        self._stopped.add(pid)
         self._workers[pid].send_signal(signal.SIGSTOP)
         try:
             await asyncio.sleep(seconds)
         finally:
+            self._stopped.discard(pid)
             if self.is_ours(pid):
                 self._workers[pid].send_signal(signal.SIGCONT)
             self._recorder.write("fault", kind="stop", target=pid, began=began, ended=now())

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 
 import redis
 
@@ -29,6 +30,8 @@ class Field:
     chance: random.Random
     server: PrivateRedis | None = None
     proxy: Proxy | None = None
+    at_server: asyncio.Lock = dataclass_field(default_factory=asyncio.Lock)
+    """One thing at a time is done to the server."""
 
     async def holder(self) -> int:
         """The process that holds one of the locks, or any, if none does."""
@@ -65,9 +68,10 @@ async def stop_shortly(field: Field) -> None:
 
 
 async def flush_scripts(field: Field) -> None:
-    began = now()
-    await asyncio.to_thread(_flush, _server(field).url)
-    field.note("flush", began)
+    async with field.at_server:
+        began = now()
+        await asyncio.to_thread(_flush, _server(field).url)
+        field.note("flush", began)
 
 
 def _flush(url: str) -> None:
@@ -77,23 +81,26 @@ def _flush(url: str) -> None:
 
 async def restart(field: Field) -> None:
     """Ended in good order or killed, and back with its data: every answered write was on the disk."""
-    server, began = _server(field), now()
-    if field.chance.random() < 0.5:
-        await asyncio.to_thread(server.restart, keep_data=True)
-    else:
-        await asyncio.to_thread(server.kill)
-        await asyncio.sleep(field.chance.uniform(0, 0.5))
-        await asyncio.to_thread(server.start)
-    field.note("restart", began)
+    server = _server(field)
+    async with field.at_server:
+        began = now()
+        if field.chance.random() < 0.5:
+            await asyncio.to_thread(server.restart, keep_data=True)
+        else:
+            await asyncio.to_thread(server.kill)
+            await asyncio.sleep(field.chance.uniform(0, 0.5))
+            await asyncio.to_thread(server.start)
+        field.note("restart", began)
 
 
 async def wipe(field: Field) -> None:
     """Killed, and back with nothing. It begins when the server is certainly dead."""
     server = _server(field)
-    await asyncio.to_thread(server.kill)
-    began = now()
-    await asyncio.to_thread(server.restart, keep_data=False)
-    field.note("wipe", began)
+    async with field.at_server:
+        await asyncio.to_thread(server.kill)
+        began = now()
+        await asyncio.to_thread(server.restart, keep_data=False)
+        field.note("wipe", began)
 
 
 async def cut(field: Field) -> None:
@@ -115,8 +122,16 @@ def _server(field: Field) -> PrivateRedis:
     return field.server
 
 
-async def rage(field: Field, strikes: tuple[Strike, ...], every_s: float) -> None:
-    """One fault after the other, at random times, until it is cancelled."""
-    while strikes:
-        await asyncio.sleep(field.chance.uniform(0.2, 1.8) * every_s)
-        await field.chance.choice(strikes)(field)
+async def rage(field: Field, strikes: tuple[Strike, ...], every_s: float, seconds: float) -> None:
+    """Faults at random times, also several at once; returns when the last of them is over."""
+    ends_at = now() + seconds
+    raging: set[asyncio.Task[None]] = set()
+    while (pause := field.chance.uniform(0.2, 1.8) * every_s) < ends_at - now() and strikes:
+        await asyncio.sleep(pause)
+        raging.add(asyncio.create_task(_strike(field, field.chance.choice(strikes))))
+    await asyncio.sleep(ends_at - now())
+    await asyncio.gather(*raging)
+
+
+async def _strike(field: Field, strike: Strike) -> None:
+    await strike(field)

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections import Counter
 from contextlib import AsyncExitStack, ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from inturn.services import PrivateRedis
@@ -44,7 +44,7 @@ SCENARIOS = (
     Scenario("script flush", "redis", (faults.flush_scripts,), 0.2, may_lose=False),
     Scenario("restart with data", "redis", (faults.restart,), 1.0, keeps_data=True),
     Scenario("restart without data", "redis", (faults.wipe,), 2.0),
-    Scenario("cut connections", "redis", (faults.cut, faults.cut, faults.stall), 0.1, has_proxy=True),
+    Scenario("cut connections", "redis", (faults.cut, faults.cut, faults.cut, faults.stall), 0.1, has_proxy=True),
     Scenario(
         "everything", "redis",
         (faults.kill_holder, faults.kill_anyone, faults.stop_holder, faults.flush_scripts, faults.restart, faults.cut, faults.stall),
@@ -85,25 +85,25 @@ class Run:
     seconds: float
     seed: int
     workers: int = WORKERS
-    violations: list[Violation] = field(default_factory=list)
 
     async def play(self) -> Result:
         folder = Path(tempfile.mkdtemp(prefix="inturn-chaos-"))
         try:
-            await self._play(folder)
+            violations = await self._play(folder)
             history = read(folder)
             rules = Rules(ttl_s=Load("", "", "", "").ttl_s, may_lose=self.scenario.may_lose)
-            self.violations += check(history, rules)
+            violations += check(history, rules)
         except BaseException:
             print(f"what was recorded is in {folder}")  # the run itself failed: keep what there is
             raise
-        if self.violations and self.lock == "inturn":
-            return Result(history, self.violations, folder)
+        if violations and self.lock == "inturn":
+            return Result(history, violations, folder)
         shutil.rmtree(folder)
-        return Result(history, self.violations)
+        return Result(history, violations)
 
-    async def _play(self, folder: Path) -> None:
+    async def _play(self, folder: Path) -> list[Violation]:
         scenario = self.scenario
+        found: list[Violation] = []
         recorder = Recorder(folder / "faults.jsonl")
         chance = random.Random(self.seed)
         async with AsyncExitStack() as stack:
@@ -125,28 +125,18 @@ class Run:
             crew = Crew(behind, self.workers, recorder)
             stack.callback(crew.destroy)
             await crew.start()
-            await self._rage(faults.Field(load, crew, door, recorder, chance, server, proxy))
+            field = faults.Field(load, crew, door, recorder, chance, server, proxy)
+            await faults.rage(field, scenario.strikes, scenario.every_s, self.seconds)
+            if proxy is not None:
+                proxy.heal()
             await crew.rest(within_s=load.ttl_s + 3 * load.store_timeout_s + 5)
             if isinstance(door, InTurnDoor):
-                self.violations += await aftermath.stuck_names(door.app, load)
+                found += await aftermath.stuck_names(door.app, load)
             await crew.end()
             if isinstance(door, InTurnDoor):
-                self.violations += await aftermath.what_is_left(door.app, load)
+                found += await aftermath.what_is_left(door.app, load)
+        return found
 
     def _start_redis(self, stack: ExitStack | AsyncExitStack) -> PrivateRedis:
         extra = ("--appendfsync", "always") if self.scenario.keeps_data else ()
         return stack.enter_context(PrivateRedis(appendonly=self.scenario.keeps_data, extra=extra))
-
-    async def _rage(self, where: faults.Field) -> None:
-        raging = asyncio.create_task(faults.rage(where, self.scenario.strikes, self.scenario.every_s))
-        await asyncio.wait({raging}, timeout=self.seconds if self.scenario.strikes else 0)
-        if not self.scenario.strikes:
-            await asyncio.sleep(self.seconds)
-        if raging.done():
-            raging.result()  # a fault that could not be injected is an error of the harness
-        raging.cancel()
-        await asyncio.gather(raging, return_exceptions=True)
-        if where.proxy is not None:
-            where.proxy.heal()
-        if where.server is not None:
-            await asyncio.to_thread(where.server.start)

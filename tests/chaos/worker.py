@@ -45,7 +45,7 @@ class Worker:
         with watch_for_stalls(self.recorder):
             self.recorder.write("started")
             orphaned = asyncio.create_task(self._end_with_parent())
-            await asyncio.gather(*(self._task() for _ in range(self.load.tasks)))
+            await asyncio.gather(*(self._task(number == 0) for number in range(self.load.tasks)))
             async with self.door.kept_alive():
                 self.recorder.write("resting")
                 await self.ends.wait()
@@ -59,9 +59,10 @@ class Worker:
             await asyncio.sleep(1)
         os._exit(1)
 
-    async def _task(self) -> None:
+    async def _task(self, is_slow: bool) -> None:
+        """One task of each process has the long bodies, on a name of their own: they would hold up all the others."""
         while not (self.rests.is_set() or self.ends.is_set()):
-            hold = asyncio.create_task(self._hold())
+            hold = asyncio.create_task(self._hold(is_slow))
             if self.chance.random() < self.load.cancels:
                 await self._cancel(hold)
             resting = asyncio.create_task(self.rests.wait())
@@ -84,9 +85,9 @@ class Worker:
             hold.cancel()
             self.recorder.write("cancel")
 
-    async def _hold(self) -> None:
+    async def _hold(self, is_slow: bool) -> None:
         chance, load = self.chance, self.load
-        name, capacity = chance.choice(load.names)
+        name, capacity = load.names[0] if is_slow else chance.choice(load.names[1:])
         priority = chance.choices((0, 5, -5), (8, 1, 1))[0]
         wait_s = chance.choices((None, 0.0, chance.uniform(0.01, 0.3)), (8, 1, 1))[0]
         hold_id = f"{os.getpid()}-{next(self._ids)}"
@@ -98,7 +99,7 @@ class Worker:
                 self.recorder.write("granted", id=hold_id, arrival=held.arrival, fence=held.fence, **facts)
                 is_granted = True
                 try:
-                    await self._body(held)
+                    await self._body(held, is_slow)
                 finally:
                     self.recorder.write("over", id=hold_id)
         except LockTimeout:
@@ -114,15 +115,15 @@ class Worker:
             if outcome == "StoreUnavailable":
                 await asyncio.sleep(0.05)
 
-    async def _body(self, held: Held) -> None:
-        if self.load.blocks and now() > self._block_at:
-            self._block_at = now() + self.chance.uniform(4, 8)
+    async def _body(self, held: Held, is_slow: bool) -> None:
+        if is_slow and self.load.blocks and now() > self._block_at:
+            self._block_at = now() + self.chance.uniform(3, 6)
             self.recorder.write("block")
             time.sleep(self.load.ttl_s * 1.3)  # noqa: ASYNC251: a blocked loop is what is tested
             return
         seconds = self.chance.choices((0.0, 0.002, 0.02), (5, 4, 1))[0]
-        if now() > self._long_at:
-            self._long_at = now() + self.chance.uniform(4, 8)
+        if is_slow and now() > self._long_at:
+            self._long_at = now() + self.chance.uniform(3, 6)
             seconds = self.load.ttl_s * 1.3
         until = now() + seconds
         while now() < until and not held.lost:

@@ -76,7 +76,5 @@ def _told(view: LockView) -> LockInfo:
     waiters = []
     for waiter in view.waiters:
         host, pid = read_token(waiter.token)
-        waiters.append(
-            WaiterInfo(waiter.owner, host, pid, waiter.waited_ms / 1000, waiter.priority, waiter.weight)
-        )
+        waiters.append(WaiterInfo(waiter.owner, host, pid, waiter.waited_ms / 1000, waiter.priority, waiter.weight))
     return LockInfo(view.name, view.capacity, tuple(holders), tuple(waiters))

@@ -23,9 +23,7 @@ def name(value: object, field: str = "name") -> str:
     except UnicodeEncodeError as error:
         raise ValueError(f"{field}={value!r}: is not valid text: {error}") from None
     if size > MAX_NAME_BYTES:
-        raise ValueError(
-            f"{field}={value[:40]!r}…: is {size} bytes long, at most {MAX_NAME_BYTES} are allowed"
-        )
+        raise ValueError(f"{field}={value[:40]!r}…: is {size} bytes long, at most {MAX_NAME_BYTES} are allowed")
     if "\0" in value:
         raise ValueError(f"{field}={value!r}: must not contain NUL")
     return value

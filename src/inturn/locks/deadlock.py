@@ -63,9 +63,7 @@ class DeadlockWatch:
                 edges[owner] = []
             for edge in await self._process.store.edges(sorted(ahead)):
                 edges[edge.owner].append(edge)
-            ahead = {
-                blocker for owner in ahead for edge in edges[owner] for blocker in edge.blockers
-            } - edges.keys()
+            ahead = {blocker for owner in ahead for edge in edges[owner] for blocker in edge.blockers} - edges.keys()
         return edges
 
     @staticmethod

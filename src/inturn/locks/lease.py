@@ -49,8 +49,6 @@ class Lease:
         self._body: asyncio.Task[Any] | None = None
         self._cancelling = 0
 
-    # -- what the holder can ask -------------------------------------------------------------------------------------------
-
     @property
     def lost(self) -> bool:
         return bool(self.why_lost)
@@ -106,11 +104,7 @@ class Lease:
             self._note_loss("it was gone when it was released")
             raise LeaseLost(self.name, self.fence, self.why_lost)
         if log.isEnabledFor(logging.DEBUG):
-            log.debug(
-                "release name=%s fence=%d held=%.3fs", self.name, self.fence, clock.now() - self.granted_at
-            )
-
-    # -- a body under the lease ----------------------------------------------------------------------------------------------
+            log.debug("release name=%s fence=%d held=%.3fs", self.name, self.fence, clock.now() - self.granted_at)
 
     def enter_body(self) -> None:
         self._body = asyncio.current_task()

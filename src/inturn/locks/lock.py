@@ -65,11 +65,7 @@ class Lock:
         self._process = process
         self._holds: dict[str, list[Lease]] = {}
 
-    # -- redis-py's names ------------------------------------------------------------------------------------------------
-
-    async def acquire(
-        self, blocking: bool | None = None, blocking_timeout: arguments.Seconds | None = None
-    ) -> bool:
+    async def acquire(self, blocking: bool | None = None, blocking_timeout: arguments.Seconds | None = None) -> bool:
         """Take the lock; `False` if it was not granted in time. `lease` then is what is held."""
         if blocking is False:
             wait_s: float | None = 0.0
@@ -147,8 +143,6 @@ class Lock:
             # the body's own error must not be hidden by ours
             log.warning("release name=%s after an error of the body: %s", self.name, failure)
 
-    # -- taking ------------------------------------------------------------------------------------------------------------
-
     async def _take(self, wait_s: float | None) -> Lease:
         process = self._process
         registry = process.registry
@@ -184,9 +178,7 @@ class Lock:
         metrics.acquired.inc()
         metrics.wait_seconds.observe(waited_s)
         if log.isEnabledFor(logging.DEBUG):
-            log.debug(
-                "acquire name=%s fence=%d waited=%.3fs owner=%s", self.name, lease.fence, waited_s, owner
-            )
+            log.debug("acquire name=%s fence=%d waited=%.3fs owner=%s", self.name, lease.fence, waited_s, owner)
         return lease
 
     def _refused(self, answer: Acquired, owner: str, waited_s: float) -> Lease:
@@ -204,8 +196,6 @@ class Lock:
         holder = "{}:{}".format(*read_token(answer.other)) if answer.other else None
         log.info("contention name=%s waited=%.3fs holder=%s", self.name, waited_s, holder or "-")
         raise LockTimeout(self.name, waited_s, holder)
-
-    # -- who holds what ------------------------------------------------------------------------------------------------------
 
     def _owner(self) -> str:
         return self.owner or self._process.owner()

@@ -1,7 +1,7 @@
 """Prometheus metrics, by the words of the glossary.
 
-Waiting and holding times are observed for every lock, where prometheus-client's own histogram was a tenth of the cost of a
-lock (docs/decisions/004): `Times` counts into a list and is turned into a Prometheus histogram when it is asked for.
+Waiting and holding times are observed for every lock, where prometheus-client's own histogram was measurable
+(docs/decisions/004): `Times` counts into a list, and is turned into a Prometheus histogram when it is asked for.
 """
 
 from __future__ import annotations

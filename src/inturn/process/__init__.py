@@ -1,1 +1,1 @@
-"""This process, as the store sees it: its name, what it holds and waits for, and the heartbeat that keeps that alive."""
+"""This process, as the store sees it: its name, what it holds and waits for, and its heartbeat."""

@@ -51,8 +51,6 @@ class Heartbeat:
         self._busy_at = 0.0
         self._due_in_s = BEAT_S
 
-    # -- from any thread -------------------------------------------------------------------------------------------------
-
     def ensure(self) -> None:
         """Be beating. Called on every change of the registry, so it is cheap when nothing has to be done."""
         if self._thread is None:
@@ -103,8 +101,6 @@ class Heartbeat:
         self._woken.set()
         self._watch_woken.set()
 
-    # -- the thread ------------------------------------------------------------------------------------------------------
-
     def _main(self) -> None:
         asyncio.run(self._run())
 
@@ -132,9 +128,7 @@ class Heartbeat:
             self._busy_at = clock.now()
         elif clock.now() - self._busy_at > REST_AFTER_S:
             self.is_resting = True
-            if (
-                registry.is_empty() and not self._is_stopping
-            ):  # looked at again, after having said that we rest
+            if registry.is_empty() and not self._is_stopping:  # looked at again, after having said that we rest
                 await self._sleep(self._woken, None)
             self.is_resting = False
             return
@@ -149,9 +143,7 @@ class Heartbeat:
         await self._sleep(self._woken, max(pause, 0.01))
 
     def _interval_s(self) -> float:
-        shortest = min(
-            (held.ttl_s for held in list(self._registry.holding.values()) if held.ttl_s), default=60.0
-        )
+        shortest = min((held.ttl_s for held in list(self._registry.holding.values()) if held.ttl_s), default=60.0)
         return min(BEAT_S, shortest / 4)
 
     async def _beat(self, partition: int) -> None:
@@ -192,8 +184,6 @@ class Heartbeat:
             await self._store.release(name, token)
             registry.leftovers.remove(leftover)
 
-    # -- deadlines -------------------------------------------------------------------------------------------------------
-
     async def _watch(self) -> None:
         """Ends leases whose deadline has passed. It waits for no reply, so it works while the store is away."""
         while True:
@@ -201,11 +191,7 @@ class Heartbeat:
             for held in list(self._registry.holding.values()):
                 deadline = self.deadline_of(held)
                 if deadline <= at:
-                    why = (
-                        "its time is up"
-                        if held.fixed_until and held.fixed_until <= at
-                        else "no renewal in time"
-                    )
+                    why = "its time is up" if held.fixed_until and held.fixed_until <= at else "no renewal in time"
                     post(held.loop, held.lose, why)
                 else:
                     soonest = min(soonest, deadline)

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from inturn.process.heartbeat import Chore, Heartbeat
 from inturn.process.identity import new_process
-from inturn.process.registry import Held, Registry
+from inturn.process.registry import Registry
 from inturn.store.protocol import Store
 
 log = logging.getLogger("inturn.process")

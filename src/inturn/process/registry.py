@@ -1,7 +1,7 @@
 """What this process waits for and holds, by token.
 
-Any thread may read the tables, but an entry is only changed by the loop that owns it: whatever concerns a token is posted
-to that loop.
+Any thread may read the tables, but an entry is only changed by the loop that owns it: whatever concerns a token is
+posted to that loop.
 """
 
 from __future__ import annotations
@@ -65,8 +65,6 @@ class Registry:
     def is_empty(self) -> bool:
         return not (self._loops or self.leftovers)
 
-    # -- waiting ---------------------------------------------------------------------------------------------------------
-
     async def claim(self, request: Request, wait_s: float | None) -> Acquired:
         """Ask for a lock, and wait for it if the request says so. `waiting` as an answer means: not within `wait_s`.
 
@@ -111,8 +109,6 @@ class Registry:
         self._loops.pop(token, None)
         self._early.pop(token, None)
 
-    # -- giving back -----------------------------------------------------------------------------------------------------
-
     async def give_back(self, name: str, token: str, doubt_until: float) -> Released:
         """Release, or leave the queue. If the caller is cancelled meanwhile, it happens all the same."""
         try:
@@ -138,9 +134,7 @@ class Registry:
                 await self.store.release(name, token)
                 done = True
             except StoreUnavailable as error:
-                log.warning(
-                    "abandon name=%s token=%s store away, the heartbeat goes on: %s", name, token, error
-                )
+                log.warning("abandon name=%s token=%s store away, the heartbeat goes on: %s", name, token, error)
             finally:
                 # also when the loop ends and cancels us: the heartbeat's thread outlives it
                 self._once_more(name, token, doubt_until if done else 0.0)
@@ -159,8 +153,6 @@ class Registry:
     def _once_more(self, name: str, token: str, not_before: float) -> None:
         self.leftovers.append((not_before, name, token))
         self.on_change()
-
-    # -- being told --------------------------------------------------------------------------------------------------------
 
     def notice(self, notice: Notice) -> None:
         """Any thread: pass a notice on to the loop that it concerns."""

@@ -77,8 +77,6 @@ class Link(asyncio.Protocol):
         self._heard_at = clock.now()
         self._timer: asyncio.TimerHandle | None = None
 
-    # -- calling ---------------------------------------------------------------------------------------------------
-
     def send(self, command: bytes, answered: Answered | None = None) -> asyncio.Future[Reply]:
         """Put a packed command on its way. `answered` hears the reply even when the caller was cancelled."""
         future: asyncio.Future[Reply] = self.loop.create_future()
@@ -104,8 +102,6 @@ class Link(asyncio.Protocol):
     async def ask(self, *command: Any) -> Reply:
         """One command, for what is not on the fast path."""
         return await self.send(hiredis.pack_command(command))
-
-    # -- the protocol ------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
         self._heard_at = clock.now()
@@ -139,8 +135,6 @@ class Link(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lose(LinkLost(str(exc) if exc else "the server closed the connection"))
-
-    # -- a connection that is dead but does not say so -------------------------------------------------------------------
 
     def _watch(self) -> None:
         """Replies come in order, so only the oldest call in flight has to be looked at."""
@@ -188,8 +182,6 @@ class Link(asyncio.Protocol):
             self._was_up = False
             self._reopening = self.loop.create_task(self._reopen())
 
-    # -- opening -----------------------------------------------------------------------------------------------------
-
     async def open(self) -> None:
         """Be connected, or raise `LinkLost`. One attempt; concurrent callers share it."""
         if self.is_up:
@@ -210,7 +202,7 @@ class Link(asyncio.Protocol):
     async def _connect(self) -> None:
         if self._failures:
             pause = BACKOFF_S[min(self._failures, len(BACKOFF_S)) - 1]
-            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
         self._failures += 1
         try:
             async with asyncio.timeout(self._attempt_s):

@@ -90,8 +90,6 @@ class RedisStore:
         except LinkLost as error:
             raise StoreUnavailable(str(error)) from error
 
-    # -- the verbs -----------------------------------------------------------------------------------------------------
-
     async def acquire(self, request: Request) -> Acquired:
         name, token, owner, capacity, weight, ttl_ms, life_ms, priority, wait = request
         keys = self._keys[self.partition_of(name)]
@@ -110,9 +108,7 @@ class RedisStore:
 
     async def release(self, name: str, token: str) -> Released:
         keys = self._keys[self.partition_of(name)]
-        reply, _, attempts = await self._run(
-            _RELEASE, keys.lock(name), (keys.prefix, name), (token,), granting=name
-        )
+        reply, _, attempts = await self._run(_RELEASE, keys.lock(name), (keys.prefix, name), (token,), granting=name)
         status = reply[0].decode()
         # `gone` to a repeat: the first attempt did it, or the lease would have left a note
         return Released("released" if status == "gone" and attempts > 1 else status)
@@ -160,9 +156,7 @@ class RedisStore:
         if reply[0] == b"free":
             return None
         _, capacity, grants, places = reply
-        holders = sorted(
-            (Holder(g[0].decode(), g[1].decode(), *g[2:]) for g in grants), key=lambda h: h.fence
-        )
+        holders = sorted((Holder(g[0].decode(), g[1].decode(), *g[2:]) for g in grants), key=lambda h: h.fence)
         waiters = [Waiter(p[0].decode(), p[1].decode(), *p[2:]) for p in places]
         return LockView(name, capacity, tuple(holders), tuple(waiters))
 
@@ -193,8 +187,6 @@ class RedisStore:
             if clock.now() >= gives_up_at:
                 why = f"no answer within {self.timeout_s:g} s: {failure}"
                 raise self._unavailable(name, why) from failure
-
-    # -- calling ---------------------------------------------------------------------------------------------------------
 
     def _link(self, pushes: bool = True) -> Link:
         loop = asyncio.get_running_loop()
@@ -281,8 +273,6 @@ class RedisStore:
             await asyncio.sleep(0.05)
             return reply
         raise self._unavailable(script, health.explain(code, str(reply))) from reply
-
-    # -- being told ------------------------------------------------------------------------------------------------------
 
     def _pushed(self, text: bytes) -> None:
         self._listener(_read_notice(text))

@@ -17,9 +17,7 @@ class Wire:
     def __init__(self) -> None:
         self._heads: dict[tuple[Any, ...], bytes] = {}
 
-    def call(
-        self, script: Script, keys: tuple[str, ...], fixed: tuple[Any, ...], varying: tuple[Any, ...]
-    ) -> bytes:
+    def call(self, script: Script, keys: tuple[str, ...], fixed: tuple[Any, ...], varying: tuple[Any, ...]) -> bytes:
         head = self._heads.get((script.verb, fixed, len(varying)))
         if head is None:
             whole = ("EVALSHA", script.sha, len(keys), *keys, *fixed)
