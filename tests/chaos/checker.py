@@ -58,7 +58,7 @@ def count(violations: Iterable[Violation]) -> Counter[str]:
 
 
 class Excuses:
-    """When each process could not act, as intervals that do not touch."""
+    """When each process could not act. Intervals with less than the grace between them count as one."""
 
     def __init__(self, faults: Sequence[Fault], rules: Rules) -> None:
         self._grace_s = rules.grace_s
@@ -68,7 +68,8 @@ class Excuses:
             if fault.kind not in ("stop", "stall", "wipe"):
                 continue
             intervals = self._by_pid[fault.pid]
-            if intervals and fault.began <= intervals[-1][1]:
+            grace_s = self._grace_s if fault.pid else self._wipe_grace_s
+            if intervals and fault.began <= intervals[-1][1] + grace_s:
                 intervals[-1] = (intervals[-1][0], max(intervals[-1][1], fault.ended))
             else:
                 intervals.append((fault.began, fault.ended))
@@ -177,8 +178,8 @@ def after_wipes(holds: list[Hold], wipes: list[Fault], rules: Rules) -> list[Vio
                 continue
             if hold.outcome == "released":
                 found.append(Violation("late release", hold.name, f"{_told(hold)} was released after the wipe"))
-            if hold.over > wipe.ended + rules.ttl_s + rules.grace_s:
-                late_s = hold.over - wipe.ended
+            late_s = hold.over - wipe.began
+            if late_s > rules.ttl_s + rules.grace_s:
                 found.append(Violation("outlived", hold.name, f"{_told(hold)} ran on for {late_s:.1f} s after the wipe"))
     return found
 

@@ -126,6 +126,8 @@ class Proxy:
         with contextlib.suppress(OSError):
             while data := await source.read(CHUNK):
                 await connection.request_flows.wait()
+                if sink.is_closing():
+                    return
                 sink.write(data)
         with contextlib.suppress(OSError):
             await sink.drain()
@@ -136,6 +138,8 @@ class Proxy:
         with contextlib.suppress(OSError):
             while data := await source.read(CHUNK):
                 await connection.reply_flows.wait()
+                if sink.is_closing():
+                    continue  # the client has gone, and what it had sent is still being delivered
                 if connection.cuts_reply:
                     sink.write(data[: int(len(data) * connection.cut_after)])
                     await asyncio.sleep(0)

@@ -130,6 +130,11 @@ def test_a_lease_from_before_a_wipe_cannot_be_released_and_does_not_live_on() ->
     assert kinds(hold(1, 9, 10, outcome="refused"), faults=wiped) == {"outlived": 1}
 
 
+def test_a_second_wipe_does_not_hide_what_the_first_one_excused() -> None:
+    wiped = (Fault("wipe", 0, 1.5, 1.6), Fault("wipe", 0, 2.5, 2.6))
+    assert kinds(hold(1, 2.8, 10, outcome="refused"), hold(1.7, 1.8, 20, pid=2), faults=wiped) == {}
+
+
 def test_a_killed_body_ends_with_its_process_and_not_before() -> None:
     def granted(pid: int, at: float, fence: int) -> dict[str, Any]:
         facts = {"name": "a", "capacity": 1, "priority": 0, "arrival": fence, "fence": fence, "requested": at}

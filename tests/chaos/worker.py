@@ -124,7 +124,7 @@ class Worker:
         seconds = self.chance.choices((0.0, 0.002, 0.02), (5, 4, 1))[0]
         if is_slow and now() > self._long_at:
             self._long_at = now() + self.chance.uniform(3, 6)
-            seconds = self.load.ttl_s * 1.3
+            seconds = self.load.ttl_s * 2.5
         until = now() + seconds
         while now() < until and not held.lost:
             await asyncio.sleep(min(0.02, until - now()))

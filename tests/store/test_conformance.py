@@ -1,6 +1,6 @@
 """What every store must do, verb by verb. `a` and `b` are two processes at one database.
 
-Order, capacity and fairness are in `test_conformance_order.py`, how leases end in `test_conformance_leases.py`.
+Order, capacity and fairness are in `test_conformance_order.py`, how leases end in `test_conformance_leases`.
 """
 
 from __future__ import annotations
@@ -128,9 +128,7 @@ async def test_a_grant_within_the_process_is_complete_at_once(a: Peer) -> None:
     assert await a.beat() == []
 
 
-async def test_a_grant_to_another_process_is_provisional_and_confirmed_by_asking_again(
-    a: Peer, b: Peer
-) -> None:
+async def test_a_grant_to_another_process_is_provisional_and_confirmed_by_asking_again(a: Peer, b: Peer) -> None:
     held = await a.hold("n")
     waiting = b.ask("n", life_ms=5000)
     arrival = (await b.acquire(waiting)).arrival
@@ -191,9 +189,7 @@ async def test_an_owner_with_several_waits_has_an_edge_for_each(a: Peer, b: Peer
 
 
 @pytest.mark.parametrize("owners", [("a", "ab"), ("a", "a b"), ("ü", "ü\n"), ("a", "a\0b")])
-async def test_owners_with_a_common_beginning_are_told_apart(
-    a: Peer, b: Peer, owners: tuple[str, str]
-) -> None:
+async def test_owners_with_a_common_beginning_are_told_apart(a: Peer, b: Peer, owners: tuple[str, str]) -> None:
     for number, owner in enumerate(owners):
         await a.hold(f"n{number}")
         await b.wait_for(f"n{number}", owner=owner)

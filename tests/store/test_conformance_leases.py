@@ -8,9 +8,7 @@ from inturn.store.protocol import PLACE_LIVES_MS, Released
 from tests.store.world import Peer, World, until
 
 
-async def test_the_lease_of_a_dead_process_is_taken_over_after_its_ttl(
-    world: World, a: Peer, b: Peer
-) -> None:
+async def test_the_lease_of_a_dead_process_is_taken_over_after_its_ttl(world: World, a: Peer, b: Peer) -> None:
     held = a.ask("n", ttl_ms=200)
     fence = (await a.acquire(held)).fence
     waiting = await b.wait_for("n")
@@ -24,9 +22,7 @@ async def test_the_lease_of_a_dead_process_is_taken_over_after_its_ttl(
     assert taken_over.status == "granted"
     assert taken_over.fence > fence
     # the loser finds out by its inbox, by a push, and by its own late release
-    assert [(notice.kind, notice.token, notice.why) for notice in await a.beat()] == [
-        ("lost", held.token, "expired")
-    ]
+    assert [(notice.kind, notice.token, notice.why) for notice in await a.beat()] == [("lost", held.token, "expired")]
     await until(lambda: a.told("lost", held))
     assert await a.release(held) == Released("lost")
     assert (await a.store.extend("n", held.token, "set", 1000)).status == "lost"
@@ -75,9 +71,7 @@ async def test_a_fixed_life_ends_although_its_process_lives(world: World, a: Pee
     assert await a.release(held) == Released("lost")
 
 
-async def test_a_lease_without_ttl_outlives_its_process_until_its_fixed_end(
-    world: World, a: Peer, b: Peer
-) -> None:
+async def test_a_lease_without_ttl_outlives_its_process_until_its_fixed_end(world: World, a: Peer, b: Peer) -> None:
     await a.hold("n", ttl_ms=0, life_ms=400)
     await a.store.depart()
     assert (await b.acquire(b.ask("n", wait=False))).status == "busy"
@@ -93,9 +87,7 @@ async def test_an_ended_lease_is_not_shown_as_held(world: World, a: Peer) -> Non
     assert view.holders == ()
 
 
-async def test_the_queue_moves_on_its_own_time_when_the_holder_is_gone(
-    world: World, a: Peer, b: Peer
-) -> None:
+async def test_the_queue_moves_on_its_own_time_when_the_holder_is_gone(world: World, a: Peer, b: Peer) -> None:
     await a.hold("n", ttl_ms=200)
     first, second = await b.wait_for("n", ttl_ms=200), await b.wait_for("n")
     await world.pass_time(250)
@@ -161,9 +153,7 @@ async def test_who_waits_learns_that_a_lease_was_cut_short(world: World, a: Peer
 # -- provisional grants --------------------------------------------------------------------------------------
 
 
-async def test_a_grant_that_nobody_confirms_lapses_and_goes_to_the_next(
-    world: World, a: Peer, b: Peer
-) -> None:
+async def test_a_grant_that_nobody_confirms_lapses_and_goes_to_the_next(world: World, a: Peer, b: Peer) -> None:
     held = await a.hold("n")
     silent = b.ask("n")
     arrival = (await b.acquire(silent)).arrival
@@ -181,9 +171,7 @@ async def test_a_grant_that_nobody_confirms_lapses_and_goes_to_the_next(
     late = await b.acquire(silent)
     assert late.status == "waiting"
     assert late.arrival > arrival
-    assert [(n.kind, n.token, n.why) for n in await b.beat()] == [
-        ("lost", silent.token, "not confirmed in time")
-    ]
+    assert [(n.kind, n.token, n.why) for n in await b.beat()] == [("lost", silent.token, "not confirmed in time")]
 
 
 async def test_a_confirmed_grant_does_not_lapse(world: World, a: Peer, b: Peer) -> None:
@@ -234,9 +222,7 @@ async def test_a_process_that_departed_waits_and_holds_no_more(a: Peer, b: Peer)
 # -- beats ---------------------------------------------------------------------------------------------------
 
 
-async def test_a_beat_says_whether_the_process_is_known_and_how_long_it_was_away(
-    world: World, a: Peer
-) -> None:
+async def test_a_beat_says_whether_the_process_is_known_and_how_long_it_was_away(world: World, a: Peer) -> None:
     first = await a.store.beat(0, [])
     assert (first.is_known, first.away_ms, first.notices) == (False, 0, [])
     await world.pass_time(120)
@@ -270,9 +256,7 @@ async def test_a_loss_is_told_until_it_is_noted(world: World, a: Peer, b: Peer) 
     assert {notice.token for notice in notices} == {request.token for request in held}
     assert sorted(await a.beat()) == sorted(notices)
     noted = notices[0]
-    assert [notice.token for notice in await a.beat(noted)] == [
-        notice.token for notice in notices if notice != noted
-    ]
+    assert [notice.token for notice in await a.beat(noted)] == [notice.token for notice in notices if notice != noted]
     assert [notice for notice in await a.beat(noted) if notice == noted] == []
     assert await a.beat(*notices) == []
 

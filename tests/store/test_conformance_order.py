@@ -61,9 +61,7 @@ async def test_a_waiter_is_granted_with_a_later_fence_than_all_before(a: Peer) -
 
 async def test_many_callers_at_once_get_one_grant_and_one_place_each(a: Peer, b: Peer) -> None:
     requests = [(a, b)[number % 2].ask("n") for number in range(60)]
-    answers = await asyncio.gather(
-        *((a, b)[number % 2].acquire(request) for number, request in enumerate(requests))
-    )
+    answers = await asyncio.gather(*((a, b)[number % 2].acquire(request) for number, request in enumerate(requests)))
     assert sorted(answer.status for answer in answers) == ["granted"] + ["waiting"] * 59
     assert len({answer.arrival for answer in answers}) == 60
     view = await a.store.inspect("n")
@@ -142,9 +140,7 @@ async def test_a_writer_that_leaves_lets_the_readers_behind_it_in(a: Peer, b: Pe
     for request, peer in zip(late, (a, b, a), strict=True):
         assert (await peer.acquire(request)).status == "waiting"
     assert await b.release(writing) == Released("left")
-    await until(
-        lambda: a.told("granted", late[0]) and b.told("granted", late[1]) and a.told("granted", late[2])
-    )
+    await until(lambda: a.told("granted", late[0]) and b.told("granted", late[1]) and a.told("granted", late[2]))
     # the one who left granted to its own process for good, to the other one provisionally
     assert b.told("granted", late[1])[0].grant is not None
     assert a.told("granted", late[0])[0].grant is None

@@ -85,9 +85,7 @@ class World:
         process = f"host:{os.getpid()}:{len(self._peers):04x}"
         store: Store
         if self.is_sqlite:
-            store = SqliteStore(
-                self.url, process, namespace=self.namespace, wall=lambda: wall_us() + self._ahead_us
-            )
+            store = SqliteStore(self.url, process, namespace=self.namespace, wall=lambda: wall_us() + self._ahead_us)
         else:
             store = open_store(self.url, process, namespace=self.namespace)
         peer = Peer(store)
@@ -107,9 +105,7 @@ class World:
             path = str(Address.from_url(self.url, self.namespace))
             connection = sqlite3.connect(path)
             tables = ("processes", "grants", "places", "inbox", "lost")
-            found = {
-                f"{table}: {row}" for table in tables for row in connection.execute(f"SELECT * FROM {table}")
-            }
+            found = {f"{table}: {row}" for table in tables for row in connection.execute(f"SELECT * FROM {table}")}
             connection.close()
             return found
         async with redis.asyncio.Redis.from_url(self.url) as client:

@@ -153,7 +153,7 @@ class Store(Protocol):
     timeout_s: float
 
     def listen(self, listener: Listener, reopened: Callable[[], None]) -> None:
-        """The one who is told. `reopened` is called on a loop whose connection came back: pushes may have been missed."""
+        """The one who is told. `reopened` is called on a loop whose connection came back, as pushes may be missing."""
         ...
 
     def partition_of(self, name: str) -> int: ...

@@ -115,7 +115,7 @@ class RedisStore:
 
     async def extend(self, name: str, token: str, how: HowToExtend, ms: int) -> Extended:
         keys = self._keys[self.partition_of(name)]
-        used, call_id = (keys.lock(name)[0], keys.processes), secrets.token_hex(8)
+        used, call_id = (keys.lock(name)[0], keys.processes, keys.due), secrets.token_hex(8)
         reply, sent_at, _ = await self._run(_EXTEND, used, (keys.prefix, name), (token, how, ms, call_id))
         return Extended(reply[0].decode(), reply[1] if len(reply) > 1 else 0, sent_at)
 

@@ -27,26 +27,20 @@ class Address:
 
     @classmethod
     def from_url(cls, url: str, namespace: str) -> Address:
-        scheme, separator, rest = url.partition("://")
-        location, _, query = rest.partition("?")
-        if scheme != "sqlite" or not separator:
-            raise SettingsError(
-                f"{url!r} is not an SQLite URL; use sqlite:///relative.db or sqlite:////absolute.db"
-            )
-        synchronous = _read_query(url, query)
+        """No message shows the URL itself: where it is wrong, anything may stand in it."""
+        location, _, query = url.removeprefix("sqlite://").partition("?")
+        synchronous = _read_query(query)
         if location.removeprefix("/") == _MEMORY:
             return cls(None, namespace, synchronous)
         if not location.startswith("/") or location == "/":
             raise SettingsError(
-                f"{url!r} names no file; use sqlite:///relative.db, sqlite:////absolute.db or sqlite:///:memory:"
+                "the SQLite URL names no file: use sqlite:///relative.db, sqlite:////absolute.db or sqlite:///:memory:"
             )
         path = Path(unquote(location[1:])).absolute()
         if path.is_dir():
-            raise SettingsError(f"{path} is a folder; name a file in it, such as {url.rstrip('/')}/inturn.db")
+            raise SettingsError(f"{path} is a folder: name a file in it, such as {path / 'inturn.db'}")
         if not path.parent.is_dir():
-            raise SettingsError(
-                f"the folder {path.parent} does not exist; make it, or change the URL {url!r}"
-            )
+            raise SettingsError(f"the folder {path.parent} does not exist: make it, or name another one")
         if namespace != DEFAULT_NAMESPACE:
             path = path.with_name(f"{path.stem}.{namespace}{path.suffix}")
         return cls(path, namespace, synchronous)
@@ -55,14 +49,14 @@ class Address:
         return _MEMORY if self.path is None else str(self.path)
 
 
-def _read_query(url: str, query: str) -> str:
+def _read_query(query: str) -> str:
     parameters = dict(parse_qsl(query, keep_blank_values=True))
     synchronous = parameters.pop("synchronous", "full").lower()
     if parameters:
         unknown = ", ".join(sorted(parameters))
         raise SettingsError(
-            f"unknown parameter in {url!r}: {unknown}; there is only synchronous=full|normal|off"
+            f"unknown parameter in the SQLite URL: {unknown} (there is only synchronous=full|normal|off)"
         )
     if synchronous not in _SYNCHRONOUS:
-        raise SettingsError(f"synchronous={synchronous!r} in {url!r}: use one of {', '.join(_SYNCHRONOUS)}")
+        raise SettingsError(f"synchronous={synchronous!r}: use one of {', '.join(_SYNCHRONOUS)}")
     return synchronous

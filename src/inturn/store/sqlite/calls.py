@@ -24,9 +24,7 @@ class Job:
 
     __slots__ = ("answer", "args", "calls", "deadline", "error", "future", "verb")
 
-    def __init__(
-        self, calls: Calls, verb: Callable[..., Any], args: tuple[Any, ...], deadline: float
-    ) -> None:
+    def __init__(self, calls: Calls, verb: Callable[..., Any], args: tuple[Any, ...], deadline: float) -> None:
         self.calls = calls
         self.verb = verb
         self.args = args

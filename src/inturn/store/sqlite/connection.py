@@ -120,7 +120,5 @@ def warnings(connection: sqlite3.Connection, address: Address) -> list[str]:
     if address.path is None:
         found.append("sqlite:///:memory: is seen by this process only and is gone with it")
     elif address.synchronous == "off":
-        found.append(
-            f"{address} is used with synchronous=off: a power cut can damage the file and lose every lock"
-        )
+        found.append(f"{address} is used with synchronous=off: a power cut can damage the file and lose every lock")
     return found

@@ -52,8 +52,7 @@ class Inbox:
         if version == self._version and not self._is_new:
             return []
         rows = connection.execute(
-            "SELECT kind, name, token, why, number FROM inbox "
-            "WHERE process = ? AND number > ? ORDER BY number",
+            "SELECT kind, name, token, why, number FROM inbox WHERE process = ? AND number > ? ORDER BY number",
             (self._process, self._read_to),
         ).fetchall()
         self._version, self._is_new = version, False

@@ -59,9 +59,7 @@ def grants_of(tx: Transaction, name: str) -> list[GrantRow]:
 
 
 def queue_of(tx: Transaction, name: str, limit: int) -> list[PlaceRow]:
-    rows = tx.execute(
-        f"SELECT {PLACE} FROM places WHERE name = ? ORDER BY rank, arrival LIMIT ?", (name, limit)
-    )
+    rows = tx.execute(f"SELECT {PLACE} FROM places WHERE name = ? ORDER BY rank, arrival LIMIT ?", (name, limit))
     return [PlaceRow(*row) for row in rows]
 
 
@@ -100,9 +98,7 @@ def take_away(tx: Transaction, lock: Lock, grant: GrantRow, why: str) -> None:
 
 
 def remove_place(tx: Transaction, name: str, place: PlaceRow) -> None:
-    tx.execute(
-        "DELETE FROM places WHERE name = ? AND rank = ? AND arrival = ?", (name, place.rank, place.arrival)
-    )
+    tx.execute("DELETE FROM places WHERE name = ? AND rank = ? AND arrival = ?", (name, place.rank, place.arrival))
 
 
 def reap(tx: Transaction, lock: Lock) -> float:

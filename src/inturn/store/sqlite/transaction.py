@@ -138,9 +138,7 @@ def home() -> str:
     parts = []
     for path in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
         try:
-            parts.append(
-                Path(path).readlink().name if path.endswith("pid") else Path(path).read_text().strip()
-            )
+            parts.append(Path(path).readlink().name if path.endswith("pid") else Path(path).read_text().strip())
         except OSError:
             parts.append("")
     return "/".join(parts)

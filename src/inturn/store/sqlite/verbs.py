@@ -52,16 +52,12 @@ def acquire(tx: Transaction, request: Request) -> Acquired:
     if lock is None:
         return grant_now()
 
-    row = tx.one(
-        "SELECT fence, arrival, ends, lapses FROM grants WHERE name = ? AND token = ?", (name, token)
-    )
+    row = tx.one("SELECT fence, arrival, ends, lapses FROM grants WHERE name = ? AND token = ?", (name, token))
     if row:
         fence, arrival, ends, lapses = row
         if lapses > 0:
             ends = tx.now + life if life > 0 else ends
-            tx.execute(
-                "UPDATE grants SET lapses = 0, ends = ? WHERE name = ? AND token = ?", (ends, name, token)
-            )
+            tx.execute("UPDATE grants SET lapses = 0, ends = ? WHERE name = ? AND token = ?", (ends, name, token))
             tx.untell_grant(token, name)
         return Acquired("granted", fence, arrival, life_left(tx, ends), "", tx.sent_at)
 
@@ -90,9 +86,7 @@ def acquire(tx: Transaction, request: Request) -> Acquired:
             if not request.wait:
                 return Acquired("busy", 0, 0, 0, holder, tx.sent_at)
             place = PlaceRow(token, owner, weight, -request.priority, tx.tick(), ttl, life, tx.now)
-            tx.execute(
-                f"INSERT INTO places (name, {PLACE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (name, *place)
-            )
+            tx.execute(f"INSERT INTO places (name, {PLACE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (name, *place))
             reschedule(tx, lock, soonest)
             tx.has_places = tx.has_places or process == tx.process
             return Acquired("waiting", 0, place.arrival, 0, "", tx.sent_at)

@@ -63,8 +63,8 @@ if not fits() then
     place = { owner, weight, arrival, ttl, life, tonumber(ARGV[8]), now }
     redis.call('ZADD', lock.queue, 0, place_member(token, place))
     redis.call('HSET', lock.places, token, cmsgpack.pack(place))
-    redis.call('ZADD', KEYS[7], 0, owner .. '\0' .. token .. '\0' .. name)
-    redis.call('ZADD', KEYS[8], soonest, name)
+    redis.call('ZADD', KEYS[7], 0, waits_of(owner) .. '\0' .. token .. '\0' .. name)
+    reschedule(lock, tonumber(state[2]), soonest)
     return { 'waiting', arrival, mine }
   end
 end

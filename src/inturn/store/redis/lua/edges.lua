@@ -7,8 +7,9 @@
 local edges = {}
 for i = 2, #ARGV - 1 do
   local owner = ARGV[i]
-  for _, member in ipairs(redis.call('ZRANGEBYLEX', KEYS[1], '[' .. owner .. '\0', '[' .. owner .. '\1')) do
-    local token, name = member:sub(#owner + 2):match('^(%Z*)%z(.*)$')
+  local waits = waits_of(owner)
+  for _, member in ipairs(redis.call('ZRANGEBYLEX', KEYS[1], '[' .. waits .. '\0', '(' .. waits .. '\1')) do
+    local token, name = member:sub(#waits + 2):match('^(%Z*)%z(.*)$')
     local lock = lock_named(name)
     local place = cmsgpack.unpack(redis.call('HGET', lock.places, token))
     local blockers = {}

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Change the fixed end of a lease. A lease without one is only confirmed.
--- KEYS  lock processes
+-- KEYS  lock processes due
 -- ARGV  prefix name token how(add|set|at_least) ms call_id deadline_ms
 -- returns  extended life_left_ms | lost | stale
 -- include clock partition lock
@@ -19,6 +19,8 @@ if grant[ENDS] > 0 and grant[CALL] ~= ARGV[6] then
   end
   grant[CALL] = ARGV[6]
   save_grant(lock, token, grant)
+  -- if someone waits, and the lease now ends sooner
+  redis.call('ZADD', KEYS[3], 'XX', 'LT', grant[ENDS], lock.name)
 end
 seen_now(process_of(token))
 return { 'extended', life_left(grant) }

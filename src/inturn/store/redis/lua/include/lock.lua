@@ -17,6 +17,11 @@ local function lock_named(name)
   }
 end
 
+-- All waits of an owner begin with this, and no others do.
+local function waits_of(owner)
+  return #owner .. ':' .. owner
+end
+
 local function process_of(token)
   return token:match('^(.*)#')
 end

@@ -3,7 +3,7 @@
 --   processes  hash: process -> when it was last seen (ms)
 --   names      set: every lock in use
 --   due        zset: every lock that is waited for -> when it must be looked at again (ms)
---   waits      zset, all scores 0: owner NUL token NUL name, one for each waiting place
+--   waits      zset, all scores 0: '<length of owner>:<owner>' NUL token NUL name, one for each waiting place
 --   inbox:<process>  set: what the process has to be told; kept until it says that it was
 --   lost:<token>     string: why a lease was taken away, for a minute
 local prefix = ARGV[1]

@@ -10,7 +10,7 @@ end
 local function remove_place(lock, token, place)
   redis.call('ZREM', lock.queue, place_member(token, place))
   redis.call('HDEL', lock.places, token)
-  redis.call('ZREM', prefix .. 'waits', place[OWNER] .. '\0' .. token .. '\0' .. lock.name)
+  redis.call('ZREM', prefix .. 'waits', waits_of(place[OWNER]) .. '\0' .. token .. '\0' .. lock.name)
 end
 
 -- Takes away every grant that has ended; answers when the next one could end.

@@ -1,0 +1,68 @@
+"""URL -> store: what is known, what is missing, what is wrong; and that no password is ever shown."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from inturn.errors import MissingExtra, SettingsError
+from inturn.store.open import open_store
+from inturn.store.redis.store import RedisStore
+from inturn.store.sqlite.store import SqliteStore
+
+
+def test_the_scheme_decides(sqlite_url: str) -> None:
+    assert isinstance(open_store(sqlite_url, "h:1:x"), SqliteStore)
+    for url in ("redis://localhost/0", "rediss://localhost/0", "unix:///run/redis.sock"):
+        assert isinstance(open_store(url, "h:1:x"), RedisStore)
+
+
+def test_what_was_asked_for_arrives(sqlite_url: str) -> None:
+    redis = open_store("redis://localhost", "h:1:x", namespace="shop", partitions=8, timeout_s=2.5)
+    assert (redis.process, redis.partitions, redis.timeout_s) == ("h:1:x", 8, 2.5)
+    sqlite = open_store(sqlite_url, "h:1:x", partitions=8, timeout_s=2.5)
+    assert (sqlite.process, sqlite.partitions, sqlite.timeout_s) == ("h:1:x", 1, 2.5)
+    assert sqlite.partition_of("any") == 0
+
+
+@pytest.mark.parametrize("scheme", ["redis", "rediss", "unix"])
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+    for module in [name for name in sys.modules if name.startswith("inturn.store.redis")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "redis", None)
+    monkeypatch.setitem(sys.modules, "hiredis", None)
+    with pytest.raises(MissingExtra, match=rf"{scheme}:// needs the extra 'redis'.*inturn\[redis\]"):
+        open_store(f"{scheme}://localhost", "h:1:x")
+
+
+@pytest.mark.parametrize("scheme", ["redis+sentinel", "redis+cluster"])
+def test_what_is_not_there_yet_is_said(scheme: str) -> None:
+    with pytest.raises(SettingsError, match="not in this version yet"):
+        open_store(f"{scheme}://user:secret@host", "h:1:x")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["mysql://user:secret@host/db", "user:secret@host", "", "sqlite:secret.db", "REDIS//secret", "://secret"],
+)
+def test_an_unknown_scheme_is_refused_with_the_known_ones_and_without_the_password(url: str) -> None:
+    with pytest.raises(SettingsError, match="sqlite://, redis://, rediss://, unix://") as refused:
+        open_store(url, "h:1:x")
+    assert "secret" not in str(refused.value)
+    if "://" in url and not url.startswith(":"):
+        assert "'mysql'" in str(refused.value)
+
+
+@pytest.mark.parametrize("namespace", ["", "a:b", "a b", "a\n", "{a}", "a/b", "..\\x", "\0", "x" * 65])
+def test_a_bad_namespace_is_refused(namespace: str, sqlite_url: str) -> None:
+    for url in (sqlite_url, "redis://localhost"):
+        with pytest.raises(SettingsError, match="namespace"):
+            open_store(url, "h:1:x", namespace=namespace)
+
+
+@pytest.mark.parametrize("partitions", [0, -1, 1025])
+def test_a_bad_number_of_partitions_is_refused(partitions: int, sqlite_url: str) -> None:
+    for url in (sqlite_url, "redis://localhost"):
+        with pytest.raises(SettingsError, match=f"partitions {partitions}: must be from 1 to 1024"):
+            open_store(url, "h:1:x", partitions=partitions)
