@@ -22,7 +22,8 @@ KINDS = ("overlap", "late release", "fence", "order", "needless loss", "outlived
 @dataclass(frozen=True, slots=True)
 class Violation:
     kind: str
-    name: str
+    what: str
+    """The hold, or the name, that is wrong."""
     text: str
 
 
@@ -54,7 +55,8 @@ def check(history: History, rules: Rules) -> list[Violation]:
 
 
 def count(violations: Iterable[Violation]) -> Counter[str]:
-    return Counter(violation.kind for violation in violations)
+    """How many holds (or names) are wrong, by kind."""
+    return Counter(kind for kind, _ in {(violation.kind, violation.what) for violation in violations})
 
 
 class Excuses:
@@ -100,7 +102,7 @@ def exclusion(group: list[Hold], excuses: Excuses) -> list[Violation]:
             late = other.outcome == "released" and excuses.certain_until(other) <= hold.began
             kind = "late release" if late else "overlap"
             text = f"{_told(hold)} began {(other.over - hold.began) * 1000:.1f} ms before {_told(other)} was over"
-            found.append(Violation(kind, hold.name, text))
+            found.append(Violation(kind, hold.id, text))
         # a confirmed release says that the store itself counted it as held until then
         until = hold.over if hold.outcome == "released" else excuses.certain_until(hold)
         heapq.heappush(open_holds, (until, hold.id, hold))
@@ -116,7 +118,7 @@ def bodies_follow_fences(group: list[Hold], excuses: Excuses) -> list[Violation]
             first_later = hold
         elif hold.outcome == "released" or excuses.certain_until(hold) > hold.began:
             text = f"{_told(hold)} began after {_told(first_later)}, which was granted later"
-            found.append(Violation("fence", hold.name, text))
+            found.append(Violation("fence", hold.id, text))
     return found
 
 
@@ -127,7 +129,7 @@ def fences(holds: list[Hold]) -> list[Violation]:
     for hold in holds:
         other = seen.setdefault(hold.fence, hold)
         if other is not hold:
-            found.append(Violation("fence", hold.name, f"{_told(hold)} and {_told(other)} have the same fence"))
+            found.append(Violation("fence", hold.id, f"{_told(hold)} and {_told(other)} have the same fence"))
     begun = iter(sorted(holds, key=lambda hold: hold.began))
     upcoming = next(begun, None)
     highest: Hold | None = None
@@ -138,7 +140,7 @@ def fences(holds: list[Hold]) -> list[Violation]:
             upcoming = next(begun, None)
         if highest is not None and min(hold.fence, hold.arrival or hold.fence) <= highest.fence:
             text = f"{_told(hold)} was asked for after {_told(highest)} was granted, and has no later number"
-            found.append(Violation("fence", hold.name, text))
+            found.append(Violation("fence", hold.id, text))
     return found
 
 
@@ -164,7 +166,7 @@ def order(group: list[Hold]) -> list[Violation]:
             heapq.heappop(queue)
         if queue and queue[0][:2] < (-hold.priority, hold.arrival):
             text = f"{_told(hold)} was granted while {_told(queue[0][3])} waited ahead of it"
-            found.append(Violation("order", hold.name, text))
+            found.append(Violation("order", hold.id, text))
     return found
 
 
@@ -177,16 +179,16 @@ def after_wipes(holds: list[Hold], wipes: list[Fault], rules: Rules) -> list[Vio
             if hold.began >= wipe.ended or hold.over <= wipe.began:
                 continue
             if hold.outcome == "released":
-                found.append(Violation("late release", hold.name, f"{_told(hold)} was released after the wipe"))
+                found.append(Violation("late release", hold.id, f"{_told(hold)} was released after the wipe"))
             late_s = hold.over - wipe.began
             if late_s > rules.ttl_s + rules.grace_s:
-                found.append(Violation("outlived", hold.name, f"{_told(hold)} ran on for {late_s:.1f} s after the wipe"))
+                found.append(Violation("outlived", hold.id, f"{_told(hold)} ran on for {late_s:.1f} s after the wipe"))
     return found
 
 
 def needless_losses(holds: list[Hold], excuses: Excuses) -> list[Violation]:
     return [
-        Violation("needless loss", hold.name, f"{_told(hold)} lost its lease after {hold.over - hold.began:.2f} s")
+        Violation("needless loss", hold.id, f"{_told(hold)} lost its lease after {hold.over - hold.began:.2f} s")
         for hold in holds
         if hold.outcome == "refused" and excuses.certain_until(hold) == hold.over
     ]

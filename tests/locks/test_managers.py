@@ -14,6 +14,7 @@ from typing import Any, cast
 import pytest
 import redis
 import redis.asyncio
+from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -59,13 +60,12 @@ class Maker:
         return f"sqlite:///{self.tmp_path / 'inturn.db'}" if "sqlite" in kind else redis_url
 
     def source(self, kind: str, redis_url: str, timeout_s: float = 5.0) -> Any:
-        options: dict[str, Any] = {"socket_timeout": timeout_s, "retry": Retry(NoBackoff(), 1)}
-        options |= {"decode_responses": "decodes" in kind}
+        options: dict[str, Any] = {"socket_timeout": timeout_s, "decode_responses": "decodes" in kind}
         settings = Settings(store_timeout=timeout_s)
         if kind.startswith("client"):
-            return self.stack.enter_context(redis.Redis.from_url(redis_url, **options))
+            return self.stack.enter_context(redis.Redis.from_url(redis_url, retry=Retry(NoBackoff(), 1), **options))
         if kind.startswith("async client"):
-            client = redis.asyncio.Redis.from_url(redis_url, **options)
+            client = redis.asyncio.Redis.from_url(redis_url, retry=AsyncRetry(NoBackoff(), 1), **options)
             self.stack.callback(lambda: self.runner.run(client.aclose()))
             return client
         if kind.startswith("sync app"):

@@ -17,6 +17,7 @@ from inturn.errors import InTurnError
 
 WORKERS = 8
 TIMES = 5
+ZERO = b"%016d" % 0
 HEAD_START_S = 0.1
 """All workers begin at one moment, so far from now that the word has reached each of them."""
 
@@ -33,15 +34,6 @@ class Crew:
         self._workers: list[Process] = []
 
     async def __aenter__(self) -> Crew:
-        self._counter.write_bytes(b"%016d" % 0)
-        try:
-            for _ in range(WORKERS):
-                self._workers.append(await self._start())
-            for worker in self._workers:
-                await self._hear(worker)
-        except BaseException:
-            await self._end()
-            raise
         return self
 
     async def __aexit__(
@@ -49,8 +41,16 @@ class Crew:
     ) -> None:
         await self._end()
 
+    async def start(self) -> None:
+        """All workers are there, and have opened the store."""
+        self._counter.write_bytes(ZERO)
+        for _ in range(WORKERS):
+            self._workers.append(await self._start())
+        for worker in self._workers:
+            await self._hear(worker)
+
     async def run(self, *, guarded: bool, on_body: Callable[[History], None]) -> History:
-        self._counter.write_bytes(b"%016d" % 0)
+        self._counter.write_bytes(ZERO)
         history = History(time.monotonic() + HEAD_START_S, WORKERS * TIMES)
         order = {"guarded": guarded, "times": TIMES, "start_at": history.start_at}
         for worker in self._workers:

@@ -6,6 +6,7 @@ The clock is CLOCK_MONOTONIC, which all processes of a machine share.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import median
 
 
@@ -64,7 +65,7 @@ class History:
     def hand_overs(self) -> list[float]:
         """Seconds from the end of a body to the next one's beginning, where another process came next."""
         in_order = sorted(self.bodies, key=lambda body: body.began_at)
-        pairs = zip(in_order, in_order[1:], strict=False)
+        pairs = pairwise(in_order)
         return [new.began_at - old.ended_at for old, new in pairs if new.worker != old.worker]
 
     def hand_over_ms(self) -> float:

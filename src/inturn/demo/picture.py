@@ -1,6 +1,6 @@
 """A run as a timeline: one row per process, time from left to right, red where bodies ran at the same time.
 
-A character is two half-columns wide in time. Without colour the shade tells; where only ASCII can be printed, letters do.
+A character stands for two steps of time. Without colour its shade tells what runs; without Unicode, the sign.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from inturn.demo.history import History
 
 LABEL = 11
 MAX_COLUMNS = 160
+GOOD, BAD = "#46a758", "#e5484d"
 
 
 class State(IntEnum):
-    """Of one process during half a column; the greater one wins where several fit."""
+    """Of one process during one step of time; the greater one wins where several fit."""
 
     IDLE = 0
     WAITING = 1
@@ -27,9 +28,14 @@ class State(IntEnum):
     TOGETHER = 3
 
 
-STYLES = {State.IDLE: "", State.WAITING: "grey50", State.ALONE: "green3", State.TOGETHER: "red1"}
+STYLES = {State.IDLE: "", State.WAITING: "grey50", State.ALONE: GOOD, State.TOGETHER: BAD}
 SHADES = {State.IDLE: " ", State.WAITING: "·", State.ALONE: "█", State.TOGETHER: "▒"}
-LETTERS = {State.IDLE: " ", State.WAITING: ".", State.ALONE: "=", State.TOGETHER: "#"}
+MEANINGS = {
+    State.WAITING: "waits for the lock",
+    State.ALONE: "a body, alone",
+    State.TOGETHER: "bodies at the same time",
+}
+SIGNS = {State.IDLE: " ", State.WAITING: ".", State.ALONE: "=", State.TOGETHER: "#"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +49,27 @@ class Timeline:
         columns = max(10, min(options.max_width - LABEL - 3, MAX_COLUMNS))
         span_s = max(self.span_s or 0.0, self.history.seconds, 1e-3)
         is_ascii = options.ascii_only
-        for worker, halves in enumerate(_rows(self.history, span_s, columns * 2), 1):
+        has_colour = console.color_system is not None
+        rows = _rows(self.history, span_s, columns * 2)
+        for worker, steps in enumerate(rows, 1):
             row = Text(f"{f'process {worker}':>{LABEL}} ", "bold")
             row.append("|" if is_ascii else "▏", "grey50")
-            for left, right in zip(halves[::2], halves[1::2], strict=True):
-                row.append(*_cell(left, right, is_ascii, console.color_system is not None))
+            for left, right in zip(steps[::2], steps[1::2], strict=True):
+                row.append(*_cell(left, right, is_ascii, has_colour))
             yield row
         yield _counts(self.history, span_s, columns)
         yield _axis(span_s, columns)
+        yield _legend({state for row in rows for state in row}, is_ascii, has_colour)
 
 
-def _rows(history: History, span_s: float, slots: int) -> list[list[State]]:
-    rows = [[State.IDLE] * slots for _ in range(WORKERS)]
+def _rows(history: History, span_s: float, steps_wide: int) -> list[list[State]]:
+    rows = [[State.IDLE] * steps_wide for _ in range(WORKERS)]
 
     def mark(row: list[State], since: float, until: float, state: State) -> None:
-        first = int((since - history.start_at) / span_s * slots)
-        last = int((until - history.start_at) / span_s * slots)
-        for slot in range(max(first, 0), min(max(last, first + 1), slots)):
-            row[slot] = max(row[slot], state)
+        first = int((since - history.start_at) / span_s * steps_wide)
+        last = int((until - history.start_at) / span_s * steps_wide)
+        for step in range(max(first, 0), min(max(last, first + 1), steps_wide)):
+            row[step] = max(row[step], state)
 
     together = history.together()
     for body in history.bodies:
@@ -74,10 +83,10 @@ def _rows(history: History, span_s: float, slots: int) -> list[list[State]]:
 
 
 def _cell(left: State, right: State, is_ascii: bool, has_colour: bool) -> tuple[str, str]:
-    """A character and its style for two neighbouring half-columns."""
+    """A character and its style for two neighbouring steps."""
     most = max(left, right)
     if is_ascii or not has_colour:
-        return (LETTERS if is_ascii else SHADES)[most], ""
+        return (SIGNS if is_ascii else SHADES)[most], ""
     if most < State.ALONE:
         return SHADES[most], STYLES[most]
     if left == right:
@@ -96,13 +105,20 @@ def _counts(history: History, span_s: float, columns: int) -> Text:
             most[passed] = max(most[passed], at_once)
         at_once, column = at_once + change, until
         most[until] = max(most[until], at_once)
-    row = Text(f"{'at once':>{LABEL}}   ", "grey50")
-    row.truncate(LABEL + 2)
+    row = Text(f"{'at once':>{LABEL}}  ", "grey50")
     for count in most:
-        row.append(str(count) if count else " ", "bold red1" if count > 1 else "green3")
+        row.append(str(count) if count else " ", f"bold {BAD}" if count > 1 else GOOD)
     return row
 
 
 def _axis(span_s: float, columns: int) -> Text:
     end = f"{span_s * 1000:,.0f} ms"
     return Text(" " * (LABEL + 2) + "0" + end.rjust(columns - 1), "grey50")
+
+
+def _legend(states: set[State], is_ascii: bool, has_colour: bool) -> Text:
+    legend = Text(" " * (LABEL + 2))
+    for state in sorted(states - {State.IDLE}):
+        glyph, style = _cell(state, state, is_ascii, has_colour)
+        legend.append(glyph * 2, style).append(f" {MEANINGS[state]}   ", "grey50")
+    return legend

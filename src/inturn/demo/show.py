@@ -14,10 +14,12 @@ from rich.text import Text
 
 from inturn.demo.crew import TIMES, WORKERS, Crew
 from inturn.demo.history import History
-from inturn.demo.picture import Timeline
-from inturn.demo.worker import BODY_S
+from inturn.demo.picture import BAD, GOOD, LABEL, Timeline
+from inturn.demo.worker import BODY_S, PAUSE_S
+from inturn.errors import InTurnError
 
 FRAMES_PER_S = 15
+LIMIT_S = 60.0
 
 BODY = f"""\
     value = read(counter)
@@ -31,22 +33,24 @@ GUARD = """\
 
 def show_demo(console: Console | None = None) -> int:
     """0, unless updates were lost under the lock."""
-    return asyncio.run(_tell(console or Console(highlight=False)))
+    try:
+        return asyncio.run(_tell(console or Console(highlight=False)))
+    except TimeoutError as error:
+        raise InTurnError(f"the demo was not done after {LIMIT_S:g} s; is this machine very busy?") from error
 
 
 async def _tell(console: Console) -> int:
-    console.print(
-        f"\n[bold]inturn demo[/] · {WORKERS} processes increment one counter, {TIMES} times each. No server; one SQLite file.\n"
-    )
+    told = f"{WORKERS} processes increment one counter, {TIMES} times each. No server; one SQLite file."
+    console.print(f"\n[bold]inturn demo:[/] {told}\n")
     with tempfile.TemporaryDirectory(prefix="inturn-demo-") as folder:
-        with console.status(f"Starting {WORKERS} processes ..."):
-            crew = await Crew(Path(folder)).__aenter__()
-        async with crew:
-            console.print(Text("1  Unguarded", "bold red1"))
-            console.print(Text(BODY, "cyan"))
+        async with Crew(Path(folder)) as crew, asyncio.timeout(LIMIT_S):
+            with console.status(f"Starting {WORKERS} processes ...", spinner="line"):
+                await crew.start()
+            console.print(Text("1  Unguarded", f"bold {BAD}"))
+            console.print(Text(BODY, "cyan"), end="\n\n")
             race = await _run(console, crew, guarded=False)
-            console.print(Text("2  Under app.lock", "bold green3"))
-            console.print(Text(GUARD, "cyan"))
+            console.print(Text("2  Under app.lock", f"bold {GOOD}"))
+            console.print(Text(GUARD, "cyan"), end="\n\n")
             cure = await _run(console, crew, guarded=True)
     console.print(_numbers(race, cure))
     console.print(_verdict(race, cure))
@@ -58,7 +62,8 @@ async def _tell(console: Console) -> int:
 
 
 async def _run(console: Console, crew: Crew, *, guarded: bool) -> History:
-    """The picture grows while the run goes on; at its end the whole of it stays."""
+    """The picture fills while the run goes on; at its end the whole of it stays."""
+    expected_s = WORKERS * TIMES * (BODY_S + 0.005) if guarded else TIMES * (BODY_S + PAUSE_S * 0.75)
     with Live(console=console, auto_refresh=False, transient=True) as live:
         drawn_at = 0.0
 
@@ -66,12 +71,23 @@ async def _run(console: Console, crew: Crew, *, guarded: bool) -> History:
             nonlocal drawn_at
             if console.is_terminal and time.monotonic() - drawn_at > 1 / FRAMES_PER_S:
                 drawn_at = time.monotonic()
-                live.update(Timeline(history), refresh=True)
+                live.update(Timeline(history, expected_s), refresh=True)
 
         history = await crew.run(guarded=guarded, on_body=draw)
     console.print(Timeline(history))
+    console.print(_outcome(history))
     console.print()
     return history
+
+
+def _outcome(history: History) -> Text:
+    pairs, most = history.overlaps()
+    margin = " " * (LABEL + 2)
+    if history.lost:
+        told = f"{history.lost} of {history.asked} updates lost: up to {most} bodies at once, {pairs} pairs overlapped"
+        return Text(margin + told, f"bold {BAD}")
+    told = f"no update lost: {most} body at a time, {pairs} pairs overlapped"
+    return Text(margin + told, f"bold {GOOD}")
 
 
 def _numbers(race: History, cure: History) -> Table:
@@ -96,12 +112,12 @@ def _numbers(race: History, cure: History) -> Table:
 
 
 def _judged(count: int) -> str:
-    return f"[bold red1]{count}[/]" if count else f"[bold green3]{count}[/]"
+    return f"[bold {BAD}]{count}[/]" if count else f"[bold {GOOD}]{count}[/]"
 
 
 def _verdict(race: History, cure: History) -> str:
     if cure.lost:
-        return f"\n[bold red1]Under the lock {cure.lost} updates were lost. That must not happen: please report it.[/]"
+        return f"\n[bold {BAD}]Under the lock {cure.lost} updates were lost. That must not happen: please report it.[/]"
     if not race.lost:
         return "\nThe unguarded run was lucky and lost nothing this time; run it again to see the race."
     return (

@@ -32,7 +32,7 @@ async def increment(counter: int) -> None:
 async def run(app: InTurn, counter: int, *, guarded: bool, times: int, start_at: float) -> None:
     await asyncio.sleep(max(0.0, start_at - time.monotonic()))
     for _ in range(times):
-        await asyncio.sleep(random.uniform(0, PAUSE_S))  # noqa: S311
+        await asyncio.sleep(random.uniform(0, PAUSE_S))
         asked_at = time.monotonic()
         async with app.lock("counter") if guarded else contextlib.nullcontext():
             began_at = time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 from inturn.locks import arguments
@@ -50,7 +51,7 @@ class Locks:
         """Every lock that is held or waited for, by name."""
         await self._process.ready()
         names = await self._process.store.names(arguments.whole(limit, "limit", 1, 1_000_000))
-        found = [await self._process.store.inspect(name) for name in names]
+        found = await asyncio.gather(*(self._process.store.inspect(name) for name in names))
         return [_told(view) for view in found if view is not None and (view.holders or view.waiters)]
 
     async def inspect(self, name: str) -> LockInfo | None:

@@ -121,8 +121,7 @@ class Lease:
             try:
                 await asyncio.sleep(0)
             except asyncio.CancelledError:
-                if body.cancelling() > self._cancelling:
-                    raise
+                is_ours = body.cancelling() <= self._cancelling
         return is_ours
 
     def lose(self, why: str) -> None:
@@ -132,6 +131,10 @@ class Lease:
         self._note_loss(why)
         if self._body is not None:
             self._body.cancel(f"the lease on {self.name!r} was lost: {why}")
+        else:
+            # nobody may ever release it, and the heartbeat would keep what is left of it alive
+            self._process.registry.let_go(self.token)
+            self._process.registry.abandon(self.name, self.token)
 
     def disown(self, why: str) -> None:
         self.why_lost = self.why_lost or why

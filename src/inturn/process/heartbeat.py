@@ -134,8 +134,10 @@ class Heartbeat:
             return
         started_at = clock.now()
         self._due_in_s = BEAT_S
-        for partition in range(self._store.partitions):
-            await self._beat(partition)
+        beats = [self._beat(partition) for partition in range(self._store.partitions)]
+        for failure in await asyncio.gather(*beats, return_exceptions=True):
+            if failure is not None:  # of one partition, perhaps: the others have had their beat
+                raise failure
         await self._release_leftovers()
         for chore in self.chores:
             await chore()

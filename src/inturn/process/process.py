@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from inturn.process.heartbeat import Chore, Heartbeat
 from inturn.process.identity import new_process
-from inturn.process.registry import Registry
+from inturn.process.registry import Registry, post
 from inturn.store.protocol import Store
 
 log = logging.getLogger("inturn.process")
@@ -84,7 +84,7 @@ class Process:
         registry = self.registry
         held = list(registry.holding.values())
         for lease in held:
-            lease.lose("the app was closed")
+            post(lease.loop, lease.lose, "the app was closed")
         if self.is_ready:
             await asyncio.gather(
                 *(registry.give_back(lease.name, lease.token, 0.0) for lease in held), return_exceptions=True

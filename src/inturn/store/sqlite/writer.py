@@ -28,8 +28,9 @@ from inturn.store.sqlite.transaction import Transaction, WallClock
 log = logging.getLogger("inturn.store")
 
 BATCH = 256
-BUSY_PAUSE_S = 0.0005
-"""How soon we look again whether another process has left the write lock."""
+SHORTEST_PAUSE_S = 0.0001
+LONGEST_PAUSE_S = 0.005
+"""How soon we look again whether another process has left the write lock: the longer it lasts, the later."""
 
 
 class Writer:
@@ -62,9 +63,11 @@ class Writer:
         self._queue.put(jobs)
 
     def stop(self) -> None:
-        """Finish what was put, then end. Every call has a deadline, so this ends too."""
+        """Finish what was put, then end. A call that was not begun has a deadline; a disk that hangs has none."""
         self._queue.put(None)
-        self._thread.join()
+        self._thread.join(timeout=2 * self._timeout_s)
+        if self._thread.is_alive():
+            log.warning("%s does not answer: its thread is left behind", self._address)
 
     # -- the thread ------------------------------------------------------------------------------------------
 
@@ -114,6 +117,7 @@ class Writer:
     def _try(self, jobs: list[Job]) -> tuple[list[Job], Exception | None]:
         """One transaction, or nothing of it: then this answers the jobs that were in it, and the failure."""
         obstacle: sqlite3.Error | None = None
+        started_at = clock.now()
         while True:
             jobs = self._still_wanted(jobs, obstacle)
             if not jobs:
@@ -125,7 +129,8 @@ class Writer:
                 if not is_busy(error):
                     return jobs, error
                 obstacle = error
-                time.sleep(BUSY_PAUSE_S)
+                waited_s = clock.now() - started_at
+                time.sleep(min(max(SHORTEST_PAUSE_S, waited_s / 100), LONGEST_PAUSE_S))
             except Exception as error:  # noqa: BLE001 - whatever it was, it is the caller's to hear
                 return jobs, error
             else:
@@ -136,7 +141,7 @@ class Writer:
 
     def _still_wanted(self, jobs: list[Job], obstacle: sqlite3.Error | None) -> list[Job]:
         at = clock.now()
-        if jobs[0].deadline > at and jobs[-1].deadline > at:
+        if min(job.deadline for job in jobs) > at:
             return jobs
         for job in jobs:
             if job.deadline <= at:

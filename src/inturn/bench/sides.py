@@ -1,0 +1,95 @@
+"""The sides of the comparison: our lock and its peers, each opened fresh for a round and made in the same way.
+
+Peers get fair conditions: redis-py with hiredis, pools as large as they want, warm connections, their own defaults.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Protocol
+
+from inturn.app import InTurn
+from inturn.errors import MissingExtra
+
+TTL_S = 30
+PACKAGES = {"redis": "redis", "hiredis": "redis", "python-redis-lock": "bench", "pottery": "bench"}
+
+
+class AsyncLock(Protocol):
+    def acquire(self) -> Coroutine[Any, Any, Any]: ...
+
+    def release(self) -> Coroutine[Any, Any, Any]: ...
+
+
+class ThreadLock(Protocol):
+    def acquire(self) -> Any: ...
+
+    def release(self) -> Any: ...
+
+
+MakeLock = Callable[[str], AsyncLock]
+MakeThreadLock = Callable[[str], ThreadLock]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to measure: names begin with `prefix`, so that another one's keys are not touched."""
+
+    url: str
+    prefix: str
+
+
+@asynccontextmanager
+async def inturn(place: Place, connections: int = 1) -> AsyncIterator[MakeLock]:
+    async with InTurn(place.url, namespace=place.prefix) as app:
+        yield lambda name: app.lock(name, ttl=TTL_S)
+
+
+@asynccontextmanager
+async def redis_py(place: Place, connections: int = 1) -> AsyncIterator[MakeLock]:
+    from redis.asyncio import Redis
+
+    async with Redis.from_url(place.url) as client:
+        await asyncio.gather(*(client.ping() for _ in range(connections)))
+        yield lambda name: client.lock(f"{place.prefix}:{name}", timeout=TTL_S)
+
+
+@asynccontextmanager
+async def pottery(place: Place, connections: int = 1) -> AsyncIterator[MakeLock]:
+    from pottery import AIORedlock
+    from redis.asyncio import Redis
+
+    async with Redis.from_url(place.url) as client:
+        await asyncio.gather(*(client.ping() for _ in range(connections)))
+        yield lambda name: AIORedlock(
+            key=f"{place.prefix}:{name}", masters={client}, auto_release_time=TTL_S
+        )  # type: ignore[no-any-return]
+
+
+OpenSide = Callable[[Place, int], AbstractAsyncContextManager[MakeLock]]
+
+
+def python_redis_lock(place: Place, threads: ThreadPoolExecutor, connections: int) -> MakeThreadLock:
+    """It is synchronous; it is at its best with threads that share a pool of connections."""
+    import redis
+    import redis_lock
+
+    client = redis.Redis.from_url(place.url)
+    list(threads.map(lambda _: client.ping(), range(connections)))
+    return lambda name: redis_lock.Lock(client, f"{place.prefix}:{name}", expire=TTL_S)  # type: ignore[no-any-return]
+
+
+def versions() -> dict[str, str]:
+    """Of the peers. A missing one names the extra to install."""
+    found = {}
+    for package, extra in PACKAGES.items():
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError as error:
+            raise MissingExtra(f"the benchmark, for {package},", extra) from error
+    return found

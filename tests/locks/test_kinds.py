@@ -1,0 +1,132 @@
+"""Read-write locks, semaphores, several names at once, deadlocks: all on the one structure."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from inturn import DeadlockDetected, InTurn, LockMismatch, LockTimeout
+from tests.locks.conftest import until_free, until_waiting
+
+
+async def test_readers_share_and_a_writer_excludes(app: InTurn, other: InTurn) -> None:
+    mine, theirs = app.rwlock("a"), other.rwlock("a")
+    async with mine.read():
+        async with theirs.read():
+            assert not await app.rwlock("a", owner="writer").write().acquire(blocking=False)
+    async with mine.write():
+        assert not await theirs.read().acquire(blocking=False)
+        assert not await theirs.write().acquire(blocking=False)
+
+
+async def test_a_reader_that_comes_after_a_waiting_writer_waits_behind_it(app: InTurn, other: InTurn) -> None:
+    order = []
+
+    async def write() -> None:
+        async with other.rwlock("a").write():
+            order.append("writer")
+
+    async def read() -> None:
+        async with app.rwlock("a").read():
+            order.append("reader")
+
+    async with app.rwlock("a").read():
+        writing = asyncio.create_task(write())
+        await until_waiting(app, "a", 1)
+        reading = asyncio.create_task(read())
+        await until_waiting(app, "a", 2)
+        assert order == []
+    await asyncio.gather(writing, reading)
+    assert order == ["writer", "reader"]
+
+
+async def test_a_writer_that_gives_up_lets_the_readers_behind_it_in(app: InTurn, other: InTurn) -> None:
+    async with app.rwlock("a").read():
+        writing = asyncio.create_task(other.rwlock("a").write().acquire())
+        await until_waiting(app, "a", 1)
+        reading = asyncio.create_task(other.rwlock("a").read().acquire())
+        await until_waiting(app, "a", 2)
+        writing.cancel()
+        assert await asyncio.wait_for(reading, 5)
+
+
+async def test_a_semaphore_has_as_many_holders_as_permits(app: InTurn, other: InTurn) -> None:
+    inside = most = 0
+
+    async def use(number: int) -> None:
+        nonlocal inside, most
+        async with (app if number % 2 else other).semaphore("a", 3):
+            inside += 1
+            most = max(most, inside)
+            await asyncio.sleep(0.002)
+            inside -= 1
+
+    await asyncio.gather(*(use(number) for number in range(20)))
+    assert most == 3
+    await until_free(app, "a")
+
+
+async def test_one_name_cannot_be_two_kinds_of_lock_at_once(app: InTurn, other: InTurn) -> None:
+    async with app.semaphore("a", 3):
+        with pytest.raises(LockMismatch, match="capacity of 3"):
+            await other.semaphore("a", 5).acquire()
+        with pytest.raises(LockMismatch):
+            await other.lock("a").acquire()
+    async with other.lock("a"):
+        pass
+
+
+async def test_a_set_takes_all_or_none(app: InTurn, other: InTurn) -> None:
+    async with other.lock("b"):
+        with pytest.raises(LockTimeout) as late:
+            async with app.lock_all(["c", "a", "b"], wait=0.1):
+                pass
+        assert late.value.name == "b"
+        assert [lock.name for lock in await app.locks.list()] == ["b"]
+    async with app.lock_all(["c", "a", "b", "a"]) as leases:
+        assert sorted(leases) == ["a", "b", "c"]
+        assert [lock.name for lock in await app.locks.list()] == ["a", "b", "c"]
+    assert await app.locks.list() == []
+
+
+async def test_sets_that_overlap_never_block_each_other(app: InTurn, other: InTurn) -> None:
+    names = ["a", "b", "c", "d"]
+    done = 0
+
+    async def use(number: int) -> None:
+        nonlocal done
+        mine = names[number % 4 :] + names[: number % 4]
+        async with (app if number % 2 else other).lock_all(mine[:3][:: 1 if number % 3 else -1]):
+            done += 1
+
+    await asyncio.wait_for(asyncio.gather(*(use(number) for number in range(24))), 20)
+    assert done == 24
+
+
+async def test_a_deadlock_across_processes_ends_with_its_youngest_waiter(app: InTurn, other: InTurn) -> None:
+    both_hold = asyncio.Barrier(2)
+
+    async def cross(mine: InTurn, first: str, second: str, pause_s: float) -> str:
+        async with mine.lock(first):
+            await both_hold.wait()
+            await asyncio.sleep(pause_s)  # who waits later is the younger one
+            async with mine.lock(second):
+                return "done"
+
+    older = asyncio.create_task(cross(app, "a", "b", 0.0))
+    younger = asyncio.create_task(cross(other, "b", "a", 0.2))
+    with pytest.raises(DeadlockDetected) as found:
+        await younger
+    assert found.value.name == "a"
+    assert "waits for 'b'" in str(found.value)
+    assert await older == "done"
+
+
+async def test_a_long_wait_without_a_circle_is_no_deadlock(app: InTurn, other: InTurn) -> None:
+    async with app.lock("a"):
+        waiting = asyncio.create_task(other.lock("a").acquire())
+        await until_waiting(app, "a", 1)
+        await asyncio.sleep(2.5)  # long enough for two looks at the same waits
+        assert not waiting.done()
+    assert await waiting

@@ -1,0 +1,85 @@
+"""Dependencies point one way, and there are no cycles: read from the imports, not from hope."""
+
+from __future__ import annotations
+
+import ast
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import inturn
+
+PACKAGE = Path(inturn.__file__).parent
+
+# A layer may import the ones to its right, and itself.
+LAYERS = ["cli", "terminal", "demo", "bench", "sync", "app", "services", "locks", "process", "store", "observe",
+          "settings", "errors"]  # fmt: skip
+# the storefront: may import everything, and nothing of ours imports from it but what only users would write
+STOREFRONT = {"demo", "bench"}
+
+
+def imports_of(path: Path) -> set[str]:
+    """The modules of ours that a file imports at run time, wherever in the file it does so."""
+    tree = ast.parse(path.read_text("utf-8"))
+    for node in ast.walk(tree):
+        for field in ("body", "orelse"):
+            inner = getattr(node, field, None)
+            if isinstance(inner, list):
+                setattr(node, field, [child for child in inner if not _is_for_types(child)])
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                as_module = PACKAGE.parent / f"{node.module}.{alias.name}".replace(".", "/")
+                is_module = as_module.with_suffix(".py").exists() or as_module.is_dir()
+                found.add(f"{node.module}.{alias.name}" if is_module else node.module)
+    return {name for name in found if name == "inturn" or name.startswith("inturn.")}
+
+
+def _is_for_types(node: object) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def modules() -> dict[str, set[str]]:
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found[name] = imports_of(path)
+    return found
+
+
+def layer_of(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "inturn"
+
+
+def test_every_module_belongs_to_a_layer() -> None:
+    assert {layer_of(module) for module in modules()} - {"inturn"} <= set(LAYERS)
+
+
+@pytest.mark.parametrize("module", sorted(modules()))
+def test_a_module_imports_only_from_its_own_layer_or_one_below(module: str) -> None:
+    mine = layer_of(module)
+    if mine == "inturn":
+        return
+    for imported in modules()[module]:
+        theirs = layer_of(imported)
+        if theirs == "inturn":
+            assert mine in STOREFRONT | {"cli", "terminal"}, f"{module} imports the package's front page"
+            continue
+        assert LAYERS.index(theirs) >= LAYERS.index(mine), f"{module} ({mine}) imports {imported} ({theirs})"
+
+
+def test_there_are_no_cycles() -> None:
+    graph = {module: {name for name in needed if name != module} for module, needed in modules().items()}
+    tuple(TopologicalSorter(graph).static_order())
+
+
+def test_the_check_would_find_an_upward_import(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.py"
+    path.write_text("def f():\n    from inturn.locks.lock import Lock\n    return Lock\n")
+    assert imports_of(path) == {"inturn.locks.lock"}

@@ -1,0 +1,102 @@
+"""The synchronous face: the same lock, from threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from inturn import AlreadyHeld, LeaseLost, LockTimeout, NotHeld, sync
+
+
+@pytest.fixture
+def app(store_url: str, namespace: str) -> Iterator[sync.InTurn]:
+    with sync.InTurn(store_url, namespace=namespace) as app:
+        yield app
+
+
+@pytest.fixture
+def other(store_url: str, namespace: str) -> Iterator[sync.InTurn]:
+    with sync.InTurn(store_url, namespace=namespace) as app:
+        yield app
+
+
+def test_a_with_block_holds_the_lock_and_others_wait(app: sync.InTurn, other: sync.InTurn) -> None:
+    with app.lock("a", ttl=10) as lease:
+        assert lease.fence > 0
+        assert not lease.lost
+        assert lease.remaining() > 5
+        assert other.lock("a").locked()
+        with pytest.raises(LockTimeout), other.lock("a", wait=0.05):
+            pass
+        assert not other.lock("a").acquire(blocking=False)
+    assert not other.lock("a").locked()
+
+
+def test_the_names_of_redis_py_mean_the_same(app: sync.InTurn) -> None:
+    lock = app.lock("a", ttl=5, renew=False)
+    assert lock.acquire(blocking_timeout=1)
+    assert lock.owned()
+    assert lock.extend(10)
+    assert 12 < lock.lease.remaining() < 15
+    assert lock.reacquire()
+    lock.release()
+    with pytest.raises(NotHeld):
+        lock.release()
+
+
+def test_threads_are_owners_of_their_own(app: sync.InTurn) -> None:
+    lock = app.lock("counter")
+    value = 0
+
+    def add() -> None:
+        nonlocal value
+        for _ in range(5):
+            with lock:
+                read = value
+                time.sleep(0.0005)
+                value = read + 1
+
+    threads = [threading.Thread(target=add) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert value == 30
+    with lock, pytest.raises(AlreadyHeld):
+        lock.acquire()
+
+
+def test_a_loss_is_flagged_and_raised_at_the_next_call(app: sync.InTurn, other: sync.InTurn) -> None:
+    with pytest.raises(LeaseLost, match="by force"), app.lock("a") as lease:
+        other.locks.force_release("a")
+        ends_at = time.monotonic() + 5
+        while not lease.lost:
+            assert time.monotonic() < ends_at
+            time.sleep(0.005)
+        with pytest.raises(LeaseLost):
+            lease.check()
+        with pytest.raises(LeaseLost):
+            lease.extend(1)
+
+
+def test_the_bodys_error_is_not_hidden_by_the_loss(app: sync.InTurn, other: sync.InTurn) -> None:
+    with pytest.raises(KeyError, match="mine"), app.lock("a"):
+        other.locks.force_release("a")
+        raise KeyError("mine")
+
+
+def test_the_other_kinds_work_too(app: sync.InTurn, other: sync.InTurn) -> None:
+    with app.rwlock("rw").read(), other.rwlock("rw").read():
+        assert not other.rwlock("rw", owner="writer").write().acquire(blocking=False)
+    with app.semaphore("s", 2), other.semaphore("s", 2):
+        assert not other.semaphore("s", 2, owner="third").acquire(blocking=False)
+    with app.lock_all(["x", "y"], wait=1) as leases:
+        assert sorted(leases) == ["x", "y"]
+        assert [lock.name for lock in other.locks.list()] == ["x", "y"]
+        found = other.locks.inspect("x")
+        assert found is not None
+        assert found.holders[0].fence == leases["x"].fence
+    assert other.locks.list() == []
