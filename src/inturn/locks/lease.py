@@ -121,7 +121,9 @@ class Lease:
             try:
                 await asyncio.sleep(0)
             except asyncio.CancelledError:
-                is_ours = body.cancelling() <= self._cancelling
+                if body.cancelling() > self._cancelling:  # another one came with it, and goes on
+                    self._give_up()
+                    raise
         return is_ours
 
     def lose(self, why: str) -> None:
@@ -133,8 +135,11 @@ class Lease:
             self._body.cancel(f"the lease on {self.name!r} was lost: {why}")
         else:
             # nobody may ever release it, and the heartbeat would keep what is left of it alive
-            self._process.registry.let_go(self.token)
-            self._process.registry.abandon(self.name, self.token)
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self._process.registry.let_go(self.token)
+        self._process.registry.abandon(self.name, self.token)
 
     def disown(self, why: str) -> None:
         self.why_lost = self.why_lost or why

@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self, TypeVar
 from inturn.locks import arguments, source
 from inturn.locks.face import Answer, Face
 from inturn.locks.plain import PlainLocks
-from inturn.sync import Runner
+from inturn.process.runner import Runner
 
 PREFIX = "distributed_lock:"
 
@@ -37,9 +37,7 @@ class _Manager(Face):
 class AsyncDistributedLockManager(_Manager):
     """Over a `redis.asyncio.Redis` or an `inturn.InTurn`."""
 
-    def __init__(
-        self, redis_client: source.Client | source.App, default_timeout: arguments.Seconds = 30
-    ) -> None:
+    def __init__(self, redis_client: source.Client | source.App, default_timeout: arguments.Seconds = 30) -> None:
         super().__init__(source.on_a_loop(redis_client, "redis_client"), default_timeout)
 
     async def acquire_lock(self, lock_key: str, timeout: arguments.Seconds | None = None) -> str | None:
@@ -84,8 +82,9 @@ class DistributedLockManager(_Manager):
             process.on_fork(runner.forget)
 
             def close() -> None:
-                runner.run(process.store.close())
-                runner.stop()
+                if runner.is_running:
+                    runner.run(process.store.close())
+                    runner.stop()
 
             self._run, self._close = runner.run, close
             return source.of_app(given)

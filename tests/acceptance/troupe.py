@@ -1,0 +1,102 @@
+"""Real processes for a test: started, told what to do, listened to, and all of them ended by their ids."""
+
+from __future__ import annotations
+
+import json
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+ROOT = Path(__file__).parents[2]
+Event = dict[str, Any]
+
+
+class Child:
+    """A process that says JSON lines. What it said and nobody has asked for yet is kept."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, *command], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
+        self._said: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._kept: list[Event] = []
+        self._listening = threading.Thread(target=self._listen, args=(self.process.stdout,), daemon=True)
+        self._listening.start()
+
+    def _listen(self, out: IO[bytes]) -> None:
+        for line in out:
+            self._said.put(json.loads(line))
+        self._said.put(None)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def hears(self, event: str, name: str = "", within: float = 10.0) -> Event:
+        """The next event of that kind; anything else that comes first is kept. It fails if none comes in time."""
+        deadline = time.monotonic() + within
+        for said in self._kept:
+            if (said["event"], said["name"]) == (event, name):
+                self._kept.remove(said)
+                return said
+        while True:
+            try:
+                said_now = self._said.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f"no {event!r} {name!r} within {within} s; it said {self._kept}") from None
+            if said_now is None:
+                raise AssertionError(f"it ended without {event!r} {name!r}; it said {self._kept}")
+            if (said_now["event"], said_now["name"]) == (event, name):
+                return said_now
+            self._kept.append(said_now)
+
+    def tell(self, do: str, **arguments: Any) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def signal(self, which: signal.Signals) -> None:
+        self.process.send_signal(which)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def end(self) -> None:
+        self.kill()
+        self._listening.join()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except BrokenPipeError:
+                    continue
+
+
+class Troupe:
+    """Makes processes, and ends them."""
+
+    def __init__(self) -> None:
+        self._children: list[Child] = []
+
+    def run(self, module: str, *arguments: str) -> Child:
+        child = Child(["-m", f"tests.acceptance.{module}", *arguments])
+        self._children.append(child)
+        return child
+
+    def actors(self, number: int, url: str, namespace: str) -> list[Child]:
+        """They start side by side, and are ready when this returns."""
+        actors = [self.run("actor", url, namespace) for _ in range(number)]
+        for actor in actors:
+            actor.hears("ready", within=30)
+        return actors
+
+    def end(self) -> None:
+        for child in self._children:
+            child.end()
