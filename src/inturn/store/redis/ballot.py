@@ -1,0 +1,173 @@
+"""One question to several independent servers at once, which a majority decides.
+
+Every server has its own deadline, in its own time: an answer that comes later does not count, and bytes that
+arrive later change nothing. Nobody waits for a server whose answer cannot matter any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import hiredis
+
+from inturn.errors import SettingsError
+from inturn.store import clock
+from inturn.store.redis import health
+from inturn.store.redis.address import Address
+from inturn.store.redis.link import Link, LinkLost, Reply
+from inturn.store.redis.scripts import Script
+
+log = logging.getLogger("inturn.locks")
+
+
+class Call(NamedTuple):
+    script: Script
+    keys: tuple[str, ...]
+    args: tuple[str | int, ...]
+
+
+class NoVote(Exception):
+    """The server answered, but not to the question."""
+
+
+class Server:
+    """One of the servers, seen from one event loop."""
+
+    def __init__(self, address: Address, timeout_s: float, fit: set[Address]) -> None:
+        self.address = address
+        self._link = Link(address, timeout_s, (), lambda push: None, lambda: None)
+        self._fit = fit
+        """The servers whose settings were looked at; shared by all loops."""
+        self._examining = asyncio.Lock()
+
+    @property
+    def is_ready(self) -> bool:
+        return self._link.is_up and self.address in self._fit
+
+    async def open(self) -> None:
+        """Be connected to a server that keeps what it is given, or raise."""
+        await self._link.open()
+        async with self._examining:
+            if self.address not in self._fit:
+                for warning in await health.examine(self._link, self.address, allow_eviction=False):
+                    log.warning("quorum: %s", warning)
+                self._fit.add(self.address)
+
+    def send(self, call: Call, deadline: float, *, whole_source: bool = False) -> asyncio.Future[Reply]:
+        script, keys, args = call
+        head = ("EVAL", script.source) if whole_source else ("EVALSHA", script.sha)
+        deadline_ms = int((deadline + self._link.skew_s) * 1000)
+        return self._link.send(hiredis.pack_command((*head, len(keys), *keys, *args, deadline_ms)))
+
+    async def read_clock(self) -> None:
+        await self._link.read_clock()
+
+    def close(self) -> None:
+        self._link.close()
+
+    def forget(self) -> None:
+        self._link.forget()
+
+
+class Vote:
+    """One server's answer, or why there is none. `is_sent`: the server may have acted on it."""
+
+    __slots__ = ("_call", "deadline", "failure", "is_sent", "reply", "sent_at", "server", "task")
+
+    def __init__(self, server: Server, call: Call, deadline: float) -> None:
+        self.server = server
+        self.deadline = deadline
+        self.sent_at = clock.now()
+        self.is_sent = False
+        self.reply: list[Any] | None = None
+        self.failure: Exception | None = None
+        self._call = call
+        # at once, if that can be: what is sent next on this connection then comes after it
+        first = self._send() if server.is_ready else None
+        self.task = asyncio.get_running_loop().create_task(self._collect(first))
+
+    @property
+    def word(self) -> bytes:
+        """The status word of the answer; empty without one."""
+        return b"" if self.reply is None else self.reply[0]
+
+    def stop(self) -> None:
+        """Ask no further. What was sent stays sent."""
+        self.task.cancel()
+
+    def _send(self, *, whole_source: bool = False) -> asyncio.Future[Reply]:
+        self.is_sent = True
+        return self.server.send(self._call, self.deadline, whole_source=whole_source)
+
+    async def _collect(self, first: asyncio.Future[Reply] | None) -> None:
+        try:
+            async with asyncio.timeout(max(0.0, self.deadline - clock.now())):
+                self.reply = await self._answer(first)
+        except TimeoutError:
+            self.failure = TimeoutError(f"{self.server.address} did not answer in time")
+        except (LinkLost, NoVote, SettingsError) as failure:
+            self.failure = failure
+
+    async def _answer(self, first: asyncio.Future[Reply] | None) -> list[Any]:
+        reply = await self._first_reply(first)
+        if isinstance(reply, hiredis.ReplyError) and str(reply).startswith("NOSCRIPT"):
+            reply = await self._send(whole_source=True)
+        if isinstance(reply, hiredis.ReplyError):
+            code = str(reply).partition(" ")[0]
+            raise NoVote(f"{self.server.address} {health.explain(code, str(reply))}") from reply
+        answer: list[Any] = reply
+        if answer[0] == b"stale":
+            # the server's clock is not where we believed it was
+            await self.server.read_clock()
+            raise NoVote(f"{self.server.address} got the question too late, by its own clock")
+        return answer
+
+    async def _first_reply(self, first: asyncio.Future[Reply] | None) -> Reply:
+        if first is not None:
+            try:
+                return await first
+            except LinkLost:
+                pass  # the connection may have been dead for long; a new one shows whether the server is
+        await self.server.open()
+        return await self._send()
+
+
+class Ballot:
+    """The votes of all servers on one question. `yes` is the status word that counts for it."""
+
+    def __init__(self, servers: Sequence[Server], call: Call, deadline: float, yes: bytes) -> None:
+        self.sent_at = clock.now()
+        self.votes = [Vote(server, call, deadline) for server in servers]
+        self.majority = len(servers) // 2 + 1
+        self._yes = yes
+        self._decided: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        for vote in self.votes:
+            vote.task.add_done_callback(self._count)
+
+    async def decide(self) -> None:
+        """Until a majority said yes, or cannot any more."""
+        await self._decided
+
+    @property
+    def ayes(self) -> list[Vote]:
+        return [vote for vote in self.votes if vote.word == self._yes]
+
+    @property
+    def is_won(self) -> bool:
+        return len(self.ayes) >= self.majority
+
+    def words(self, word: bytes) -> int:
+        return sum(vote.word == word for vote in self.votes)
+
+    @property
+    def failures(self) -> list[Exception]:
+        return [vote.failure for vote in self.votes if vote.failure is not None]
+
+    def _count(self, task: asyncio.Task[None]) -> None:
+        still_open = sum(not vote.task.done() for vote in self.votes)
+        is_clear = self.is_won or len(self.ayes) + still_open < self.majority
+        if is_clear and not self._decided.done():
+            self._decided.set_result(None)

@@ -1,0 +1,221 @@
+"""A lock on a majority of independent Redis servers: exclusive, without a queue, fenced.
+
+A grant is a majority's, and its fence was written back to a majority, so that the next majority, which shares a
+server with that one, grants a greater one. What was asked for and not kept is taken back everywhere, also when
+its grant arrives late. A server that restarts without its data forgets its votes: see docs/locks.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+from weakref import WeakKeyDictionary
+
+from inturn.errors import SettingsError
+from inturn.store import clock
+from inturn.store.redis import scripts
+from inturn.store.redis.address import Address
+from inturn.store.redis.ballot import Ballot, Call, Server, Vote
+
+CLEAN_EVERY_S = 0.5
+CLOCK_DOUBT_S = 0.1
+"""How far our idea of a server's clock may be off, at most, when we wait for a deadline of its."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumGrant:
+    name: str
+    token: str
+    fence: int
+    sent_at: float
+    """When the first question left: the life of the grant is counted from here."""
+    ballot: Ballot
+
+
+class QuorumRefusal(NamedTuple):
+    """`is_away`: so many servers did not answer that there can be no majority."""
+
+    holders: list[str]
+    failures: list[Exception]
+    is_away: bool
+
+
+class QuorumExtended(NamedTuple):
+    """`lost`: a majority does not have it any more; `away`: not known."""
+
+    status: Literal["extended", "lost", "away"]
+    sent_at: float
+    failures: list[Exception]
+
+
+class QuorumKeys:
+    """Every key that a quorum uses; the same names on every server."""
+
+    def __init__(self, namespace: str) -> None:
+        self._prefix = f"{namespace}:quorum:"
+        self.fence = f"{self._prefix}fence"
+
+    def lock(self, name: str) -> str:
+        return f"{self._prefix}lock:{name}"
+
+
+class QuorumStore:
+    """The servers. Each event loop has its own connections to them."""
+
+    def __init__(self, urls: Sequence[str], namespace: str, timeout_s: float) -> None:
+        self.addresses = [Address.from_url(url) for url in urls]
+        shown = [str(address) for address in self.addresses]
+        if len(set(shown)) < len(shown):
+            raise SettingsError(f"a server counts once, and one is named twice: {', '.join(shown)}")
+        self.majority = len(urls) // 2 + 1
+        self.timeout_s = timeout_s
+        self._keys = QuorumKeys(namespace)
+        self._fit: set[Address] = set()
+        self._servers: WeakKeyDictionary[asyncio.AbstractEventLoop, list[Server]] = WeakKeyDictionary()
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def patience_s(self, ttl_s: float) -> float:
+        """How long one question may take, so that two of them leave enough of the lease."""
+        return min(self.timeout_s, ttl_s / 4)
+
+    # -- the verbs -----------------------------------------------------------------------------------------------
+
+    async def acquire(self, name: str, token: str, ttl_s: float) -> QuorumGrant | QuorumRefusal:
+        """One attempt. A token is used for one attempt only: what takes it back can then come at any time."""
+        await self.reach()
+        patience_s = self.patience_s(ttl_s)
+        args = (token, round(ttl_s * 1000))
+        ballot = self._ask("quorum_acquire", (self._keys.lock(name), self._keys.fence), args, patience_s, b"granted")
+        is_kept = False
+        try:
+            await ballot.decide()
+            if not ballot.is_won:
+                return self._refusal(ballot)
+            fence = max(vote.reply[1] for vote in ballot.ayes if vote.reply)
+            learning = self._ask("quorum_fence", (self._keys.fence,), (fence,), patience_s, b"learnt")
+            await learning.decide()
+            if not learning.is_won:
+                return self._refusal(learning)
+            is_kept = True
+            return QuorumGrant(name, token, fence, ballot.sent_at, ballot)
+        finally:
+            if not is_kept:
+                self._take_back(name, token, ballot, ttl_s)
+
+    async def extend(self, grant: QuorumGrant, life_s: float, patience_s: float) -> QuorumExtended:
+        args = (grant.token, round(life_s * 1000))
+        ballot = self._ask("quorum_extend", (self._keys.lock(grant.name),), args, patience_s, b"extended")
+        await ballot.decide()
+        if ballot.is_won:
+            return QuorumExtended("extended", ballot.sent_at, [])
+        is_lost = ballot.words(b"lost") > len(self.addresses) - self.majority
+        return QuorumExtended("lost" if is_lost else "away", ballot.sent_at, ballot.failures)
+
+    def release(self, grant: QuorumGrant, life_s: float) -> Ballot:
+        """It is under way everywhere when this returns, and is seen through, whether the ballot is awaited or not."""
+        return self._take_back(grant.name, grant.token, grant.ballot, life_s)
+
+    def _refusal(self, ballot: Ballot) -> QuorumRefusal:
+        failures = ballot.failures
+        for failure in failures:
+            if isinstance(failure, SettingsError):
+                raise failure
+        holders = [vote.reply[1].decode() for vote in ballot.votes if vote.reply and vote.word == b"busy"]
+        return QuorumRefusal(holders, failures, len(failures) > len(self.addresses) - self.majority)
+
+    # -- asking ----------------------------------------------------------------------------------------------------
+
+    async def reach(self) -> None:
+        """Connecting takes its time, which must not be taken off a lease: be connected to a majority first."""
+        servers = self._here()
+        opening = {self._start(server.open()) for server in servers if not server.is_ready}
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.timeout_s):
+                while opening and sum(server.is_ready for server in servers) < self.majority:
+                    _, opening = await asyncio.wait(opening, return_when=asyncio.FIRST_COMPLETED)
+
+    def _ask(
+        self, verb: str, keys: tuple[str, ...], args: tuple[str | int, ...], patience_s: float, yes: bytes
+    ) -> Ballot:
+        call = Call(scripts.load(verb), keys, args)
+        ballot = Ballot(self._here(), call, clock.now() + patience_s, yes)
+        for vote in ballot.votes:
+            self._keep(vote.task)
+        return ballot
+
+    def _here(self) -> list[Server]:
+        loop = asyncio.get_running_loop()
+        servers = self._servers.get(loop)
+        if servers is None:
+            servers = [Server(address, self.timeout_s, self._fit) for address in self.addresses]
+            self._servers[loop] = servers
+        return servers
+
+    # -- taking back -------------------------------------------------------------------------------------------------
+
+    def _take_back(self, name: str, token: str, acquiring: Ballot, life_s: float) -> Ballot:
+        for vote in acquiring.votes:
+            vote.stop()
+        key = (self._keys.lock(name),)
+        releasing = self._ask("quorum_release", key, (token,), self.timeout_s, b"released")
+        for acquired, released in zip(acquiring.votes, releasing.votes, strict=True):
+            if acquired.is_sent:
+                self._start(self._clean(key, token, acquired, released, life_s))
+        return releasing
+
+    async def _clean(
+        self, key: tuple[str], token: str, acquired: Vote, released: Vote, life_s: float
+    ) -> None:
+        """See to it that the server keeps nothing of this token, if the release left a doubt."""
+        await asyncio.wait({released.task})
+        is_settled = acquired.reply is not None or released.sent_at > acquired.deadline + CLOCK_DOUBT_S
+        if is_settled and released.reply is not None:
+            return
+        # Bytes of the acquire may be under way, and count until their deadline. What they take ends with its life.
+        ends_at = max(acquired.deadline, clock.now()) + life_s
+        await asyncio.sleep(acquired.deadline + CLOCK_DOUBT_S - clock.now())
+        call = Call(scripts.load("quorum_release"), key, (token,))
+        while clock.now() < ends_at:
+            again = Vote(released.server, call, clock.now() + self.timeout_s)
+            await asyncio.wait({again.task})
+            if again.reply is not None:
+                return
+            await asyncio.sleep(CLEAN_EVERY_S)
+
+    # -- what runs in the background -----------------------------------------------------------------------------------
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._keep(task)
+        return task
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # what matters of it was told to the ballot
+
+    async def close(self) -> None:
+        """On this loop: let what is under way arrive, for a moment, and end the connections."""
+        loop = asyncio.get_running_loop()
+        mine = {task for task in self._tasks if task.get_loop() is loop}
+        if mine:
+            await asyncio.wait(mine, timeout=self.timeout_s)
+        for task in mine:
+            task.cancel()
+        for server in self._servers.pop(loop, ()):
+            server.close()
+
+    def forget(self) -> None:
+        """After a fork: drop every connection without touching what the parent owns."""
+        for servers in self._servers.values():
+            for server in servers:
+                server.forget()
+        self._servers = WeakKeyDictionary()
+        self._tasks = set()
