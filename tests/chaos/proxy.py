@@ -20,8 +20,10 @@ class Connection:
 
     def __init__(self) -> None:
         self.cuts_reply = False
-        self.cut_after = 0.5
+        self.cut_after = 0.0
         """How much of the next reply still passes, as a fraction."""
+        self.held_back = 0
+        """Bytes of requests that wait to be delivered."""
         self.request_flows = asyncio.Event()
         self.reply_flows = asyncio.Event()
         self.request_flows.set()
@@ -45,6 +47,8 @@ class Proxy:
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.connections: set[Connection] = set()
+        self.cut_reply_to: bytes | None = None
+        """The reply to a request that contains these bytes does not pass, and its connection is gone."""
 
     @property
     def port(self) -> int:
@@ -77,6 +81,12 @@ class Proxy:
         if self.connections:
             connection = chance.choice(sorted(self.connections, key=id))
             connection.cut_after = chance.random()
+            connection.cuts_reply = True
+
+    def cut_replies(self) -> None:
+        """The next reply of every connection does not pass at all."""
+        for connection in self.connections:
+            connection.cut_after = 0.0
             connection.cuts_reply = True
 
     async def stall(self, chance: random.Random, seconds: float) -> None:
@@ -121,13 +131,19 @@ class Proxy:
             self.connections.discard(connection)
             self._tasks.discard(task)
 
-    @staticmethod
-    async def _pass_requests(connection: Connection, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    async def _pass_requests(
+        self, connection: Connection, source: asyncio.StreamReader, sink: asyncio.StreamWriter
+    ) -> None:
         with contextlib.suppress(OSError):
             while data := await source.read(CHUNK):
+                connection.held_back = len(data)
                 await connection.request_flows.wait()
+                connection.held_back = 0
                 if sink.is_closing():
                     return
+                if self.cut_reply_to is not None and self.cut_reply_to in data:
+                    self.cut_reply_to = None
+                    connection.cuts_reply = True
                 sink.write(data)
         with contextlib.suppress(OSError):
             await sink.drain()

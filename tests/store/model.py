@@ -49,7 +49,8 @@ class Model:
             return "waiting"
         if lock.capacity != request.capacity:
             return "mismatch"
-        if lock.used + request.weight <= lock.capacity and not lock.queue:
+        ahead = [rank for rank, _, _ in lock.queue.values() if rank <= -request.priority]
+        if lock.used + request.weight <= lock.capacity and not ahead:
             lock.held[request.token] = Held(request, next(self._numbers), False)
             return "granted"
         own = [held.request.weight for held in lock.held.values() if held.request.owner == request.owner]

@@ -134,7 +134,7 @@ class QuorumStore:
         opening = {self._start(server.open()) for server in servers if not server.is_ready}
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.timeout_s):
-                while opening and sum(server.is_ready for server in servers) < self.majority:
+                while self.majority - len(opening) <= sum(server.is_ready for server in servers) < self.majority:
                     _, opening = await asyncio.wait(opening, return_when=asyncio.FIRST_COMPLETED)
 
     def _ask(
@@ -180,6 +180,7 @@ class QuorumStore:
         call = Call(scripts.load("quorum_release"), key, (token,))
         while clock.now() < ends_at:
             again = Vote(released.server, call, clock.now() + self.timeout_s)
+            self._keep(again.task)
             await asyncio.wait({again.task})
             if again.reply is not None:
                 return
@@ -204,13 +205,14 @@ class QuorumStore:
     async def close(self) -> None:
         """On this loop: let what is under way arrive, for a moment, and end the connections."""
         loop = asyncio.get_running_loop()
-        mine = {task for task in self._tasks if task.get_loop() is loop}
+        mine = [task for task in list(self._tasks) if task.get_loop() is loop]
         if mine:
             await asyncio.wait(mine, timeout=self.timeout_s)
-        for task in mine:
-            task.cancel()
         for server in self._servers.pop(loop, ()):
             server.close()
+        for task in mine:
+            task.cancel()
+        await asyncio.gather(*mine, return_exceptions=True)
 
     def forget(self) -> None:
         """After a fork: drop every connection without touching what the parent owns."""

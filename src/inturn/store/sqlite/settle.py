@@ -67,6 +67,11 @@ def has_queue(tx: Transaction, name: str) -> bool:
     return tx.one("SELECT 1 FROM places WHERE name = ? LIMIT 1", (name,)) is not None
 
 
+def has_ahead(tx: Transaction, name: str, rank: int) -> bool:
+    """Whether a newcomer of this rank would have to stand behind anyone."""
+    return tx.one("SELECT 1 FROM places WHERE name = ? AND rank <= ? LIMIT 1", (name, rank)) is not None
+
+
 def grant_ends(tx: Transaction, grant: GrantRow) -> float:
     """When the grant ends if nothing renews it."""
     ends = math.inf

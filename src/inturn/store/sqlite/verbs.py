@@ -17,6 +17,7 @@ from inturn.store.sqlite.settle import (
     grant_ends,
     grant_heads,
     grants_of,
+    has_ahead,
     has_queue,
     insert_grant,
     life_left,
@@ -37,7 +38,7 @@ def acquire(tx: Transaction, request: Request) -> Acquired:
     """Ask for a lock, ask again after a lost reply, or confirm a provisional grant: always the same call."""
     name, token, owner = request.name, request.token, request.owner
     capacity, weight = request.capacity, request.weight
-    ttl, life = request.ttl_ms, request.life_ms
+    ttl, life, rank = request.ttl_ms, request.life_ms, -request.priority
     process = process_of(token)
     tx.touch(process)
 
@@ -67,7 +68,7 @@ def acquire(tx: Transaction, request: Request) -> Acquired:
 
     def fits(lock: Lock) -> bool:
         return lock.used == 0 or (
-            lock.capacity == capacity and lock.used + weight <= capacity and not has_queue(tx, name)
+            lock.capacity == capacity and lock.used + weight <= capacity and not has_ahead(tx, name, rank)
         )
 
     if not fits(lock):
@@ -85,12 +86,17 @@ def acquire(tx: Transaction, request: Request) -> Acquired:
                 return Acquired("own", 0, 0, 0, own, tx.sent_at)
             if not request.wait:
                 return Acquired("busy", 0, 0, 0, holder, tx.sent_at)
-            place = PlaceRow(token, owner, weight, -request.priority, tx.tick(), ttl, life, tx.now)
+            place = PlaceRow(token, owner, weight, rank, tx.tick(), ttl, life, tx.now)
             tx.execute(f"INSERT INTO places (name, {PLACE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (name, *place))
             reschedule(tx, lock, soonest)
             tx.has_places = tx.has_places or process == tx.process
             return Acquired("waiting", 0, place.arrival, 0, "", tx.sent_at)
-    return grant_now()
+    answer = grant_now()
+    if has_queue(tx, name):
+        # it came in ahead of lower priorities, and may end sooner than they believe
+        lock.used += weight
+        settle(tx, lock, process)
+    return answer
 
 
 def release(tx: Transaction, name: str, token: str) -> Released:

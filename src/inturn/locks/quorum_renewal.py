@@ -1,0 +1,79 @@
+"""A thread that renews the leases of a quorum and watches over their deadlines.
+
+It has an event loop and connections of its own, so that a blocked loop of the application loses nothing. It
+never touches a task: what has to happen is posted to the loop concerned. An error is logged, and it goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from inturn.locks.quorum_lease import QuorumLease
+from inturn.observe import metrics
+from inturn.process.registry import post
+from inturn.process.runner import Runner
+from inturn.store import clock
+from inturn.store.protocol import BEAT_S
+
+if TYPE_CHECKING:
+    from inturn.store.redis.quorum import QuorumStore
+
+log = logging.getLogger("inturn.heartbeat")
+
+NEVER = float("inf")
+
+
+class Renewal:
+    def __init__(self, store: QuorumStore) -> None:
+        self._store = store
+        self._runner = Runner("inturn-quorum")
+
+    def watch(self, lease: QuorumLease) -> None:
+        self._runner.start(self._watch(lease))
+
+    async def _watch(self, lease: QuorumLease) -> None:
+        """Until the lease is over. Nothing here waits for a reply beyond the lease's deadline."""
+        renews_at = lease.granted_at + lease.ttl_s / 3 if lease.is_renewed else NEVER
+        while not lease.is_over and not lease.loop.is_closed():
+            at = clock.now()
+            if lease.safe_until <= at:
+                post(lease.loop, lease.lose, "no renewal in time" if lease.is_renewed else "its time is up")
+                return
+            if renews_at <= at:
+                try:
+                    renews_at = await self._renew(lease)
+                except Exception:
+                    # whatever it was: a heartbeat that stops would end every lease
+                    log.exception("renewal failed name=%s", lease.name)
+                    renews_at = at + BEAT_S
+            else:
+                # no longer than a beat at a time, because the time that a sleep takes stands still in suspend
+                await asyncio.sleep(min(renews_at - at, lease.safe_until - at, BEAT_S))
+
+    async def _renew(self, lease: QuorumLease) -> float:
+        """Answers when to do it again."""
+        ttl_s = lease.ttl_s
+        patience_s = min(self._store.patience_s(ttl_s), lease.safe_until - clock.now())
+        answer = await self._store.extend(lease.grant, ttl_s, patience_s)
+        if answer.status == "extended":
+            metrics.beats_confirmed.inc()
+            lease.confirm(answer.sent_at, ttl_s)
+            return answer.sent_at + ttl_s / 3
+        metrics.beats_failed.inc()
+        if answer.status == "lost":
+            post(lease.loop, lease.lose, "it was gone when it should have been renewed")
+            return NEVER
+        log.warning("renewal failed name=%s: %s", lease.name, "; ".join(map(str, answer.failures)))
+        return clock.now() + ttl_s / 20
+
+    def stop(self) -> None:
+        """End the thread and wait for it."""
+        if self._runner.is_running:
+            self._runner.run(self._store.close())
+            self._runner.stop()
+
+    def forget(self) -> None:
+        """After a fork: the thread exists only in the parent."""
+        self._runner.forget()

@@ -1,0 +1,114 @@
+"""Calls that reach the server late, and answers that never come: nobody may hold, or wait for, what nobody wants.
+
+The late bytes are those of a call that was answered on another connection in the meantime.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from inturn import InTurn
+from inturn.services import PrivateRedis
+from inturn.settings import Settings
+from tests.acceptance.cancelling import is_free
+from tests.chaos.proxy import Connection, Proxy
+
+TIMEOUT_S = 1.0
+
+
+@pytest.fixture
+async def proxy(redis_server: PrivateRedis) -> AsyncIterator[Proxy]:
+    async with Proxy(redis_server.port) as made:
+        yield made
+
+
+@pytest.fixture
+async def far(proxy: Proxy, namespace: str) -> AsyncIterator[InTurn]:
+    """An app behind the bad network."""
+    async with InTurn(proxy.url, namespace=namespace, settings=Settings(store_timeout=TIMEOUT_S)) as app:
+        yield app
+
+
+@pytest.fixture
+async def near(redis_url: str, namespace: str) -> AsyncIterator[InTurn]:
+    async with InTurn(redis_url, namespace=namespace) as app:
+        yield app
+
+
+async def _hold_back(connection: Connection) -> None:
+    """Until a call is held back; then its caller loses the connection, and the call is under way."""
+    async with asyncio.timeout(5):
+        while not connection.held_back:
+            await asyncio.sleep(0.001)
+    connection.abort_client()
+
+
+@pytest.mark.parametrize("wait_s", [0.0, 0.1])
+async def test_a_late_acquire_of_a_caller_that_was_refused_meanwhile_holds_nothing(
+    proxy: Proxy, far: InTurn, near: InTurn, wait_s: float
+) -> None:
+    held = near.lock("x", ttl=10)
+    await held.acquire()
+    (main,) = proxy.connections
+    main.request_flows.clear()
+    asking = asyncio.create_task(far.lock("x", ttl=10, wait=wait_s).acquire())
+    await _hold_back(main)
+    assert not await asking
+    await held.release()
+    main.request_flows.set()
+    assert await is_free(near, "x", within=TIMEOUT_S + 2.0)
+
+
+async def test_a_late_acquire_of_a_lock_that_was_granted_and_released_meanwhile_holds_nothing(
+    proxy: Proxy, far: InTurn, near: InTurn
+) -> None:
+    (main,) = proxy.connections
+    main.request_flows.clear()
+    lock = far.lock("x", ttl=10, owner="me")
+    asking = asyncio.create_task(lock.acquire())
+    await _hold_back(main)
+    assert await asking
+    await lock.release()
+    main.request_flows.set()
+    assert await is_free(near, "x", within=TIMEOUT_S + 2.0)
+
+
+async def test_a_late_question_of_a_waiter_that_was_granted_meanwhile_holds_nothing(
+    proxy: Proxy, far: InTurn, near: InTurn
+) -> None:
+    """The waiter asks again (as after a lost connection) on one connection, and is granted through another."""
+    first, second = far.lock("x", ttl=10, owner="first"), far.lock("x", ttl=10, owner="second")
+    (main,) = proxy.connections
+    await first.acquire()
+    waiting = asyncio.create_task(second.acquire())
+    await _until_waiting(near, 1)
+    main.request_flows.clear()
+    far.process.registry.look_again()
+    far.process.registry._once_more("x", first.lease.token, 0.0)  # as after a release that could not be sent
+    assert await waiting
+    await _hold_back(main)
+    await second.release()
+    main.request_flows.set()
+    assert await is_free(near, "x", within=TIMEOUT_S + 2.0)
+
+
+async def test_a_grant_whose_answer_was_lost_reaches_its_waiter(proxy: Proxy, far: InTurn, near: InTurn) -> None:
+    """The heartbeat releases what its holder could not; the store grants to a waiter of the same process."""
+    first, second = far.lock("x", ttl=10, owner="first"), far.lock("x", ttl=10, owner="second")
+    await first.acquire()
+    waiting = asyncio.create_task(second.acquire())
+    await _until_waiting(near, 1)
+    proxy.cut_reply_to = first.lease.token.encode()
+    far.process.registry._once_more("x", first.lease.token, 0.0)
+    async with asyncio.timeout(5):
+        assert await waiting
+    await second.release()
+
+
+async def _until_waiting(app: InTurn, number: int) -> None:
+    async with asyncio.timeout(5):
+        while (view := await app.locks.inspect("x")) is None or len(view.waiters) != number:
+            await asyncio.sleep(0.002)

@@ -1,0 +1,160 @@
+"""A cancelled acquire never keeps a lock and a cancelled release never strands one, at whatever await it happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from inturn import InTurn
+from tests.acceptance.cancelling import Cancelled, When, cancelled_at, is_free
+
+MOST = 200
+"""More awaits than any of these can have."""
+
+
+@pytest.fixture
+async def app(store_url: str, namespace: str) -> AsyncIterator[InTurn]:
+    async with InTurn(store_url, namespace=namespace) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def other(store_url: str, namespace: str) -> AsyncIterator[InTurn]:
+    async with InTurn(store_url, namespace=namespace) as opened:
+        yield opened
+
+
+@pytest.fixture(params=["before", "with"])
+def when(request: pytest.FixtureRequest) -> When:
+    found: When = request.param
+    return found
+
+
+async def at_every_await(attempt: Callable[[int], Awaitable[None]]) -> int:
+    """Answers how many awaits there were."""
+    for number in range(1, MOST):
+        try:
+            await attempt(number)
+        except Cancelled:
+            continue
+        return number - 1
+    raise AssertionError("it never completed")
+
+
+async def test_an_acquire_can_be_cancelled_at_every_await(app: InTurn, other: InTurn, when: When) -> None:
+    async def attempt(number: int) -> None:
+        lock = app.lock("x", owner="me")
+        try:
+            await cancelled_at(number, when, lock.acquire())
+        except Cancelled:
+            assert await is_free(other, "x", within=1.0)
+            raise
+        await lock.release()
+
+    assert await at_every_await(attempt) >= 1
+
+
+async def test_the_first_acquire_of_an_app_can_be_cancelled_at_every_await(
+    store_url: str, namespace: str, other: InTurn, when: When
+) -> None:
+    async def attempt(number: int) -> None:
+        app = InTurn(store_url, namespace=namespace)
+        lock = app.lock("x", owner="me")
+        try:
+            await cancelled_at(number, when, lock.acquire())
+        except Cancelled:
+            assert await is_free(other, "x", within=1.0)
+            async with asyncio.timeout(5):  # the app still works
+                async with app.lock("x"):
+                    pass
+            raise
+        finally:
+            await app.close()
+
+    assert await at_every_await(attempt) >= 2
+
+
+@pytest.mark.parametrize("is_local", [True, False], ids=["same process", "another process"])
+async def test_a_waiting_acquire_can_be_cancelled_at_every_await(
+    app: InTurn, other: InTurn, when: When, is_local: bool
+) -> None:
+    """The lock is released while it waits, by the same process (a complete grant) or another (a provisional one)."""
+
+    async def attempt(number: int) -> None:
+        held = (app if is_local else other).lock("x", owner="the one before")
+        await held.acquire()
+        lock = app.lock("x", owner="me")
+        asking = asyncio.create_task(cancelled_at(number, when, lock.acquire()))
+        try:
+            while (view := await other.locks.inspect("x")) is None or not view.waiters:
+                if asking.done():
+                    break
+                await asyncio.sleep(0.001)
+            await held.release()
+            await asking
+        except Cancelled:
+            assert await is_free(other, "x", within=1.0)
+            raise
+        await lock.release()
+
+    assert await at_every_await(attempt) >= 2
+
+
+async def test_a_release_can_be_cancelled_at_every_await(app: InTurn, other: InTurn, when: When) -> None:
+    async def attempt(number: int) -> None:
+        lock = app.lock("x", owner="me")
+        await lock.acquire()
+        try:
+            await cancelled_at(number, when, lock.release())
+        finally:
+            assert await is_free(other, "x", within=1.0)
+
+    assert await at_every_await(attempt) >= 1
+
+
+async def test_a_body_can_be_cancelled_at_every_await(app: InTurn, other: InTurn, when: When) -> None:
+    async def guarded() -> None:
+        async with app.lock("x"):
+            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
+
+    async def attempt(number: int) -> None:
+        try:
+            await cancelled_at(number, when, guarded())
+        finally:
+            assert await is_free(other, "x", within=1.0)
+
+    assert await at_every_await(attempt) >= 4
+
+
+async def test_a_timed_out_wait_can_be_cancelled_at_every_await(app: InTurn, other: InTurn, when: When) -> None:
+    held = other.lock("x", owner="the one before")
+    await held.acquire()
+
+    async def attempt(number: int) -> None:
+        try:
+            assert not await cancelled_at(number, when, app.lock("x", wait=0.01).acquire())
+        finally:
+            async with asyncio.timeout(1):
+                while (view := await other.locks.inspect("x")) is not None and view.waiters:
+                    await asyncio.sleep(0.002)
+
+    assert await at_every_await(attempt) >= 3
+    await held.release()
+
+
+async def test_the_next_waiter_gets_what_a_cancelled_one_leaves(app: InTurn, other: InTurn) -> None:
+    held = other.lock("x", owner="the one before")
+    await held.acquire()
+    first = asyncio.create_task(app.lock("x", owner="first").acquire())
+    while (view := await other.locks.inspect("x")) is None or len(view.waiters) < 1:
+        await asyncio.sleep(0.001)
+    second = asyncio.create_task(other.lock("x", owner="second").acquire())
+    while (view := await other.locks.inspect("x")) is None or len(view.waiters) < 2:
+        await asyncio.sleep(0.001)
+    await held.release()
+    first.cancel()
+    async with asyncio.timeout(2):
+        assert await second

@@ -1,0 +1,63 @@
+"""A Redis that comes back empty: fences grow on, bodies under the lost leases stop, their releases are refused."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from inturn import InTurn
+from inturn.errors import LeaseLost
+from inturn.services import PrivateRedis
+from inturn.settings import Settings
+from tests.acceptance.troupe import Troupe
+from tests.chaos.proxy import Proxy
+
+TTL = 1.0
+SLACK = 1.0
+
+
+def test_fences_grow_on_after_redis_came_back_empty(
+    troupe: Troupe, fresh_redis: PrivateRedis, namespace: str
+) -> None:
+    (actor,) = troupe.actors(1, fresh_redis.url, namespace)
+    fences = []
+    for _ in range(3):
+        actor.tell("hold", name="x", ttl=TTL)
+        fences.append(actor.hears("granted", "x")["fence"])
+        actor.tell("release", name="x")
+        actor.hears("released", "x")
+        fresh_redis.restart(keep_data=False)
+    assert fences == sorted(set(fences))
+
+
+@pytest.mark.parametrize("is_busy", [False, True], ids=["idle", "busy"])
+def test_a_body_stops_when_the_store_has_forgotten_its_lease(
+    troupe: Troupe, fresh_redis: PrivateRedis, namespace: str, is_busy: bool
+) -> None:
+    """Also in a process that goes on working, and so is known to the new memory before its heartbeat asks."""
+    holder, other = troupe.actors(2, fresh_redis.url, namespace)
+    holder.tell("hold", name="x", ttl=TTL)
+    holder.hears("granted", "x")
+    if is_busy:
+        holder.tell("busy", name="y")
+    fresh_redis.restart(keep_data=False)
+    other.tell("hold", name="x", ttl=TTL)
+    other.hears("granted", "x")
+    holder.hears("over", "x", within=TTL + SLACK)
+    holder.hears("LeaseLost", "x", within=SLACK)
+
+
+async def test_a_release_that_is_repeated_after_the_memory_was_lost_is_refused(
+    fresh_redis: PrivateRedis, namespace: str
+) -> None:
+    async with Proxy(fresh_redis.port) as proxy:
+        app = InTurn(proxy.url, namespace=namespace, settings=Settings(store_timeout=2.0))
+        lock = app.lock("x", ttl=10)
+        await lock.acquire()
+        await asyncio.to_thread(fresh_redis.restart, keep_data=False)
+        async with app.lock("y", ttl=10):  # the process is known to the new memory
+            proxy.cut_replies()
+            with pytest.raises(LeaseLost):
+                await lock.release()
+        await app.close()

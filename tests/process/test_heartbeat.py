@@ -1,0 +1,147 @@
+"""The heartbeat against a real Redis that is paused, killed and emptied."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from inturn import InTurn, LeaseLost, StoreUnavailable
+from inturn.process import heartbeat
+from inturn.services import PrivateRedis
+from inturn.settings import load_settings
+from inturn.store import clock
+from tests.locks.conftest import until, until_waiting
+
+
+@pytest.fixture
+async def app(fresh_redis: PrivateRedis) -> AsyncIterator[InTurn]:
+    settings = load_settings({"INTURN_STORE_TIMEOUT": "1"})
+    async with InTurn(fresh_redis.url, settings=settings) as app:
+        yield app
+
+
+async def evalsha_calls(app: InTurn) -> int:
+    link = app.process.store._link()  # type: ignore[attr-defined]
+    stats = (await link.ask("INFO", "commandstats")).decode()
+    return sum(int(line.split("calls=")[1].split(",")[0]) for line in stats.splitlines() if line.startswith("cmdstat_eval"))
+
+
+async def test_ten_thousand_leases_cost_one_call_per_beat(app: InTurn) -> None:
+    locks = [app.lock(f"n{number}", owner="me") for number in range(10_000)]
+    for start in range(0, len(locks), 1000):
+        await asyncio.gather(*(lock.acquire() for lock in locks[start : start + 1000]))
+    beats, calls = heartbeat.metrics.beats_confirmed, await evalsha_calls(app)
+    first = beats._value.get()
+
+    async def has_beaten_twice() -> bool:
+        return beats._value.get() >= first + 2
+
+    await until(has_beaten_twice)
+    counted = beats._value.get() - first
+    assert counted <= await evalsha_calls(app) - calls <= counted + 1
+    assert all(lock.owned_by("me").lease.remaining() > 20 for lock in locks)
+
+
+async def test_a_body_is_cancelled_before_its_lease_ends_when_the_store_does_not_answer(
+    app: InTurn, fresh_redis: PrivateRedis
+) -> None:
+    ttl_s = 2.0
+    try:
+        with pytest.raises(LeaseLost, match="no renewal in time"):
+            async with app.lock("a", ttl=ttl_s) as lease:
+                fresh_redis.pause()
+                paused_at = clock.now()
+                await asyncio.sleep(30)
+        # the last renewal was sent before the pause
+        assert clock.now() - paused_at < ttl_s - heartbeat.margin_s(ttl_s) + 0.2
+        assert lease.lost
+    finally:
+        fresh_redis.resume()
+
+
+async def test_who_waits_learns_that_the_store_is_away(app: InTurn, fresh_redis: PrivateRedis) -> None:
+    async with InTurn(fresh_redis.url) as holder, holder.lock("a"):
+        waiting = asyncio.create_task(app.lock("a").acquire())
+        await until_waiting(holder, "a", 1)
+        fresh_redis.pause()
+        try:
+            with pytest.raises(StoreUnavailable):
+                await asyncio.wait_for(waiting, 10)
+        finally:
+            fresh_redis.resume()
+
+
+async def test_a_store_that_lost_its_memory_ends_every_lease_and_fences_go_on(
+    app: InTurn, fresh_redis: PrivateRedis
+) -> None:
+    with pytest.raises(LeaseLost, match="lost its memory"):
+        async with app.lock("a") as lease:
+            await asyncio.to_thread(fresh_redis.restart, keep_data=False)
+            await asyncio.sleep(30)
+    async with app.lock("a") as later:
+        assert later.fence > lease.fence
+
+
+async def test_a_late_release_after_the_memory_was_lost_is_refused(app: InTurn, fresh_redis: PrivateRedis) -> None:
+    lock = app.lock("a")
+    await lock.acquire()
+    await asyncio.to_thread(fresh_redis.restart, keep_data=False)
+    with pytest.raises(LeaseLost):
+        await lock.release()
+
+
+async def test_a_restart_that_keeps_the_data_keeps_the_lease() -> None:
+    with PrivateRedis(appendonly=True, extra=("--appendfsync", "always")) as server:
+        async with InTurn(server.url) as app, InTurn(server.url) as other:
+            async with app.lock("a", ttl=10) as lease:
+                waiting = asyncio.create_task(other.lock("a").take())
+                await until_waiting(app, "a", 1)
+                await asyncio.to_thread(server.restart, keep_data=True)
+                assert await app.lock("a").locked()
+                assert not waiting.done()
+            assert not lease.lost
+            assert (await asyncio.wait_for(waiting, 10)).fence > lease.fence
+
+
+async def test_an_unexpected_error_does_not_end_the_heartbeat(
+    app: InTurn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR, "inturn.heartbeat")
+    beat, broken = app.process.store.beat, 1
+
+    async def break_once(*args: Any) -> Any:
+        nonlocal broken
+        if broken:
+            broken -= 1
+            raise RuntimeError("unexpected")
+        return await beat(*args)
+
+    monkeypatch.setattr(app.process.store, "beat", break_once)
+    async with app.lock("a", ttl=3) as lease:
+        ends_at = clock.now() + 4
+        while clock.now() < ends_at:
+            assert not lease.lost
+            await asyncio.sleep(0.05)
+    assert "unexpected" in caplog.text
+
+
+async def test_a_process_that_holds_nothing_rests_and_wakes_again(
+    app: InTurn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeat, "REST_AFTER_S", 0.05)
+    async with app.lock("a", ttl=0.4):
+        pass
+
+    async def rests() -> bool:
+        return app.process.heartbeat.is_resting
+
+    await until(rests)
+    async with app.lock("a", ttl=0.6) as lease:
+        ends_at = clock.now() + 1.5
+        while clock.now() < ends_at:
+            assert not lease.lost
+            await asyncio.sleep(0.05)
