@@ -24,6 +24,8 @@ class Connection:
         """How much of the next reply still passes, as a fraction."""
         self.held_back = 0
         """Bytes of requests that wait to be delivered."""
+        self.answered = 0
+        """How often the server has sent something."""
         self.request_flows = asyncio.Event()
         self.reply_flows = asyncio.Event()
         self.request_flows.set()
@@ -124,8 +126,8 @@ class Proxy:
                 self._pass_requests(connection, client_in, server_out),
                 self._pass_replies(connection, server_in, client_out),
             )
-        except OSError:
-            pass  # the server is away, and the client sees what it would see without us
+        except (OSError, asyncio.CancelledError):
+            pass  # the server is away, and the client sees what it would see without us; or the proxy ends
         finally:
             connection.abort()
             self.connections.discard(connection)
@@ -146,13 +148,13 @@ class Proxy:
                     connection.cuts_reply = True
                 sink.write(data)
         with contextlib.suppress(OSError):
-            await sink.drain()
-            sink.close()
+            sink.write_eof()  # the server may still answer what was delivered late
 
     @staticmethod
     async def _pass_replies(connection: Connection, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             while data := await source.read(CHUNK):
+                connection.answered += 1
                 await connection.reply_flows.wait()
                 if sink.is_closing():
                     continue  # the client has gone, and what it had sent is still being delivered

@@ -36,7 +36,8 @@ class Worker:
         self.ends = asyncio.Event()
         self.chance = random.Random(load.seed)
         self._ids = itertools.count(1)
-        self._long_at = self._block_at = now() + self.chance.uniform(0, 2)
+        self._long_at = now() + self.chance.uniform(0, 0.5)
+        self._block_at = now() + self.chance.uniform(0, 2)
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -123,7 +124,7 @@ class Worker:
             return
         seconds = self.chance.choices((0.0, 0.002, 0.02), (5, 4, 1))[0]
         if is_slow and now() > self._long_at:
-            self._long_at = now() + self.chance.uniform(3, 6)
+            self._long_at = now() + self.chance.uniform(2, 5)
             seconds = self.load.ttl_s * 2.5
         until = now() + seconds
         while now() < until and not held.lost:

@@ -90,6 +90,16 @@ async def test_a_head_that_does_not_fit_stops_the_queue(a: Peer) -> None:
     await until(lambda: a.told("granted", big) and a.told("granted", fitting))
 
 
+async def test_a_higher_priority_that_fits_does_not_wait_for_a_lower_one_that_does_not(a: Peer, b: Peer) -> None:
+    await a.hold("n", capacity=4, weight=2)
+    big = await b.wait_for("n", capacity=4, weight=3)
+    urgent = await a.hold("n", capacity=4, weight=2, priority=1, ttl_ms=0, life_ms=300)
+    assert 0 <= (await b.store.beat(0, [])).due_in_ms <= 300
+    assert (await a.acquire(a.ask("n", capacity=4, weight=1, wait=False))).status == "busy"
+    await a.release(urgent)
+    assert (await b.acquire(big)).status == "waiting"
+
+
 async def test_a_release_grants_to_all_that_fit(a: Peer, b: Peer) -> None:
     held = await a.hold("n", capacity=4, weight=4)
     queue = [await b.wait_for("n", capacity=4, weight=weight) for weight in (1, 2, 1, 1)]

@@ -6,12 +6,12 @@ Peers get fair conditions: redis-py with hiredis, pools as large as they want, w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from inturn.app import InTurn
 from inturn.errors import MissingExtra
@@ -66,22 +66,26 @@ async def pottery(place: Place, connections: int = 1) -> AsyncIterator[MakeLock]
 
     async with Redis.from_url(place.url) as client:
         await asyncio.gather(*(client.ping() for _ in range(connections)))
-        yield lambda name: AIORedlock(
-            key=f"{place.prefix}:{name}", masters={client}, auto_release_time=TTL_S
-        )  # type: ignore[no-any-return]
+
+        def make(name: str) -> AsyncLock:
+            lock = AIORedlock(key=f"{place.prefix}:{name}", masters={client}, auto_release_time=TTL_S)
+            return cast(AsyncLock, lock)
+
+        yield make
 
 
 OpenSide = Callable[[Place, int], AbstractAsyncContextManager[MakeLock]]
 
 
-def python_redis_lock(place: Place, threads: ThreadPoolExecutor, connections: int) -> MakeThreadLock:
+@contextmanager
+def python_redis_lock(place: Place, threads: ThreadPoolExecutor, connections: int) -> Iterator[MakeThreadLock]:
     """It is synchronous; it is at its best with threads that share a pool of connections."""
     import redis
     import redis_lock
 
-    client = redis.Redis.from_url(place.url)
-    list(threads.map(lambda _: client.ping(), range(connections)))
-    return lambda name: redis_lock.Lock(client, f"{place.prefix}:{name}", expire=TTL_S)  # type: ignore[no-any-return]
+    with redis.Redis.from_url(place.url) as client:
+        list(threads.map(lambda _: client.ping(), range(connections)))
+        yield lambda name: cast(ThreadLock, redis_lock.Lock(client, f"{place.prefix}:{name}", expire=TTL_S))
 
 
 def versions() -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,10 @@ from inturn.process.heartbeat import margin_s
 from inturn.store import clock
 
 if TYPE_CHECKING:
+    from inturn.store.redis.ballot import Ballot
     from inturn.store.redis.quorum import QuorumGrant, QuorumStore
+
+log = logging.getLogger("inturn.locks")
 
 
 def safe_until(sent_at: float, life_s: float) -> float:
@@ -26,7 +30,17 @@ def safe_until(sent_at: float, life_s: float) -> float:
 class QuorumLease(Lease):
     """What the holder of a quorum lock holds. It is renewed by a majority, lease by lease."""
 
-    __slots__ = ("_ended", "_store", "ends_at", "grant", "is_renewed", "safe_until", "task")
+    __slots__ = (
+        "__weakref__",
+        "_ended",
+        "_is_given_back",
+        "_store",
+        "ends_at",
+        "grant",
+        "is_renewed",
+        "safe_until",
+        "task",
+    )
 
     def __init__(
         self,
@@ -54,6 +68,7 @@ class QuorumLease(Lease):
         self.safe_until = safe_until(grant.sent_at, ttl_s)
         self._store = store
         self._ended = ended
+        self._is_given_back = False
         self._body: asyncio.Task[Any] | None = None
         self._cancelling = 0
 
@@ -86,18 +101,26 @@ class QuorumLease(Lease):
         if self.is_released:
             return
         self.is_released = True
-        self._ended(self)
         metrics.hold_seconds.observe(clock.now() - self.granted_at)
-        releasing = self._store.release(self.grant, max(self.ttl_s, self.ends_at - clock.now()))
-        if self.lost:
+        releasing = self.give_back()
+        if self.lost or releasing is None:
             raise LeaseLost(self.name, self.fence, self.why_lost)
         await releasing.decide()
         if releasing.is_won:
+            log.debug("release name=%s fence=%d", self.name, self.fence)
             return
         if releasing.words(b"gone") > len(releasing.votes) - releasing.majority:
             self._note_loss("it was gone when it was released")
             raise LeaseLost(self.name, self.fence, self.why_lost)
         raise StoreUnavailable(self._unanswered("release")) from next(iter(releasing.failures), None)
+
+    def give_back(self) -> Ballot | None:
+        """The release is on its way to all servers when this returns, and is seen through. Once only."""
+        if self._is_given_back:
+            return None
+        self._is_given_back = True
+        self._ended(self)
+        return self._store.release(self.grant, max(self.ttl_s, self.ends_at - clock.now()))
 
     def _unanswered(self, verb: str) -> str:
         return f"{verb} of {self.name!r}: no majority of {len(self._store.addresses)} servers answered"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from inturn.locks.quorum_lease import QuorumLease
 from inturn.observe import metrics
@@ -26,16 +27,32 @@ NEVER = float("inf")
 
 
 class Renewal:
-    def __init__(self, store: QuorumStore) -> None:
+    def __init__(self, store: QuorumStore, holding: dict[str, QuorumLease]) -> None:
         self._store = store
+        self._holding = holding
+        self._watched: WeakSet[QuorumLease] = WeakSet()
         self._runner = Runner("inturn-quorum")
 
     def watch(self, lease: QuorumLease) -> None:
-        self._runner.start(self._watch(lease))
+        """A lease was added to what is held. The thread looks once a beat: most need no word to it."""
+        if not self._runner.is_running:
+            self._runner.start(self._look())
+        if lease.ttl_s < 4 * BEAT_S:
+            self._runner.start(self._watch(lease))
+
+    async def _look(self) -> None:
+        while True:
+            for lease in list(self._holding.values()):
+                if lease not in self._watched:
+                    asyncio.get_running_loop().create_task(self._watch(lease))
+            await asyncio.sleep(BEAT_S)
 
     async def _watch(self, lease: QuorumLease) -> None:
         """Until the lease is over. Nothing here waits for a reply beyond the lease's deadline."""
-        renews_at = lease.granted_at + lease.ttl_s / 3 if lease.is_renewed else NEVER
+        if lease in self._watched:
+            return
+        self._watched.add(lease)
+        renews_at = lease.grant.sent_at + lease.ttl_s / 3 if lease.is_renewed else NEVER
         while not lease.is_over and not lease.loop.is_closed():
             at = clock.now()
             if lease.safe_until <= at:
@@ -71,8 +88,15 @@ class Renewal:
     def stop(self) -> None:
         """End the thread and wait for it."""
         if self._runner.is_running:
-            self._runner.run(self._store.close())
+            self._runner.run(self._end())
             self._runner.stop()
+
+    async def _end(self) -> None:
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+        await self._store.close()
 
     def forget(self) -> None:
         """After a fork: the thread exists only in the parent."""

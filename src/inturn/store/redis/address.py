@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from redis.connection import parse_url
@@ -22,7 +23,7 @@ class Address:
     path: str | None = None
     db: int = 0
     username: str | None = None
-    password: str | None = None
+    password: str | None = field(default=None, repr=False)
     tls: ssl.SSLContext | None = None
 
     @classmethod
@@ -30,7 +31,12 @@ class Address:
         try:
             parts: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]
         except ValueError as error:
-            raise SettingsError(f"cannot read the Redis URL: {error}") from error
+            # the reason may quote what stands where a port should be: perhaps half of a password
+            is_harmless = str(error).startswith(("Redis URL must", "Invalid value for"))
+            why = str(error) if is_harmless else "its host or port is odd"
+            raise SettingsError(
+                f"cannot read the Redis URL: {why} (in a user name or password, write / as %2F, @ as %40, : as %3A)"
+            ) from None
         return cls(
             host=parts.get("host") or "localhost",
             port=parts.get("port") or 6379,
@@ -45,25 +51,39 @@ class Address:
         scheme = "rediss" if self.tls else "redis"
         return f"unix://{self.path}" if self.path else f"{scheme}://{self.host}:{self.port}/{self.db}"
 
-    async def connect(
-        self, loop: asyncio.AbstractEventLoop, protocol: Callable[[], asyncio.Protocol]
-    ) -> asyncio.Transport:
+    async def connect(self, loop: asyncio.AbstractEventLoop, protocol: Callable[[], asyncio.Protocol]) -> None:
+        """The protocol is told of its transport."""
         if self.path:
-            transport, _ = await loop.create_unix_connection(protocol, self.path)
-        else:
-            name = self.host if self.tls else None
-            transport, _ = await loop.create_connection(
-                protocol, self.host, self.port, ssl=self.tls, server_hostname=name
-            )
-        return transport
+            await loop.create_unix_connection(protocol, self.path)
+            return
+        name = self.host if self.tls else None
+        transport, _ = await loop.create_connection(protocol, self.host, self.port, ssl=self.tls, server_hostname=name)
+        if not transport.is_closing():
+            _keep_alive(transport.get_extra_info("socket"))
+
+
+def _keep_alive(sock: socket.socket) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, option):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 def _tls(parts: dict[str, Any]) -> ssl.SSLContext:
     """redis-py's own parameter names: ssl_ca_certs, ssl_certfile, ssl_keyfile, ssl_cert_reqs, ssl_check_hostname."""
-    context = ssl.create_default_context(cafile=parts.get("ssl_ca_certs"))
     needed = str(parts.get("ssl_cert_reqs", "required"))
     if needed not in ("required", "optional", "none"):
         raise SettingsError(f"ssl_cert_reqs={needed!r}: use required, optional or none")
+    ca, certificate, key = (parts.get(f"ssl_{what}") for what in ("ca_certs", "certfile", "keyfile"))
+    try:
+        context = ssl.create_default_context(cafile=ca)
+    except OSError as error:
+        raise SettingsError(f"ssl_ca_certs={ca!r} cannot be read: {error}") from error
+    try:
+        if certificate:
+            context.load_cert_chain(certificate, key)
+    except OSError as error:
+        raise SettingsError(f"ssl_certfile={certificate!r} with ssl_keyfile={key!r} cannot be read: {error}") from error
     checks_name = str(parts.get("ssl_check_hostname", needed == "required")).lower() in ("true", "1", "yes")
     context.check_hostname = checks_name and needed == "required"
     context.verify_mode = {
@@ -71,6 +91,4 @@ def _tls(parts: dict[str, Any]) -> ssl.SSLContext:
         "optional": ssl.CERT_OPTIONAL,
         "none": ssl.CERT_NONE,
     }[needed]
-    if parts.get("ssl_certfile"):
-        context.load_cert_chain(parts["ssl_certfile"], parts.get("ssl_keyfile"))
     return context

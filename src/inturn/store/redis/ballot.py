@@ -58,7 +58,7 @@ class Server:
 
     def send(self, call: Call, deadline: float, *, whole_source: bool = False) -> asyncio.Future[Reply]:
         script, keys, args = call
-        head = ("EVAL", script.source) if whole_source else ("EVALSHA", script.sha)
+        head: tuple[Any, ...] = ("EVAL", script.source) if whole_source else ("EVALSHA", script.sha)
         deadline_ms = int((deadline + self._link.skew_s) * 1000)
         return self._link.send(hiredis.pack_command((*head, len(keys), *keys, *args, deadline_ms)))
 
@@ -75,13 +75,14 @@ class Server:
 class Vote:
     """One server's answer, or why there is none. `is_sent`: the server may have acted on it."""
 
-    __slots__ = ("_call", "deadline", "failure", "is_sent", "reply", "sent_at", "server", "task")
+    __slots__ = ("_call", "_is_stopped", "deadline", "failure", "is_sent", "reply", "sent_at", "server", "task")
 
     def __init__(self, server: Server, call: Call, deadline: float) -> None:
         self.server = server
         self.deadline = deadline
         self.sent_at = clock.now()
         self.is_sent = False
+        self._is_stopped = False
         self.reply: list[Any] | None = None
         self.failure: Exception | None = None
         self._call = call
@@ -94,8 +95,14 @@ class Vote:
         """The status word of the answer; empty without one."""
         return b"" if self.reply is None else self.reply[0]
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it could still have an effect: it is not answered, and was sent or may be sent yet."""
+        return self.reply is None and (self.is_sent or not (self._is_stopped or self.task.done()))
+
     def stop(self) -> None:
         """Ask no further. What was sent stays sent."""
+        self._is_stopped = True
         self.task.cancel()
 
     def _send(self, *, whole_source: bool = False) -> asyncio.Future[Reply]:
@@ -140,6 +147,7 @@ class Ballot:
 
     def __init__(self, servers: Sequence[Server], call: Call, deadline: float, yes: bytes) -> None:
         self.sent_at = clock.now()
+        self.deadline = deadline
         self.votes = [Vote(server, call, deadline) for server in servers]
         self.majority = len(servers) // 2 + 1
         self._yes = yes

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import hiredis
 
-from inturn.errors import SettingsError
+from inturn.errors import SettingsError, StoreUnavailable
 from inturn.store.redis.address import Address
 
 if TYPE_CHECKING:
@@ -18,12 +18,16 @@ _MEANING = {
     "NOREPLICAS": "too few replicas are connected for its min-replicas-to-write",
     "NOPERM": "the ACL user may not do this; docs/locks.md lists the rights that inturn needs",
     "NOAUTH": "it asks for a password; put it into the URL",
+    "WRONGPASS": "the user name or the password in the URL is wrong, or the user is off",
+    "DENIED": "it is in protected mode; give it a password, or let it listen where we are",
     "WRONGTYPE": "a key of this namespace is used by someone else; choose another namespace",
 }
 
 
 def explain(code: str, answer: str) -> str:
     meaning = _MEANING.get(code)
+    if "unknown command" in answer:
+        meaning = "inturn needs Redis >= 7 or Valkey >= 7.2"
     return f"refused: {answer}" + (f" ({meaning})" if meaning else "")
 
 
@@ -31,11 +35,14 @@ async def examine(link: Link, address: Address, allow_eviction: bool) -> list[st
     """Raises `SettingsError` for a server that would lose locks silently; answers what the owner should know."""
     info = await link.ask("INFO")
     if isinstance(info, hiredis.ReplyError):
+        if not str(info).startswith(("NOPERM", "ERR")):
+            raise StoreUnavailable(f"{address} does not answer INFO now: {info}") from info
         return [f"{address} does not let us read INFO, so its settings were not checked: {info}"]
     text = info.decode() if isinstance(info, bytes) else str(info)
     facts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-    version = facts.get("valkey_version") or facts.get("redis_version", "0")
-    if int(version.split(".")[0]) < 7:
+    version = facts.get("valkey_version") or facts.get("redis_version", "unknown")
+    major = version.partition(".")[0]
+    if not major.isdecimal() or int(major) < 7:
         raise SettingsError(f"{address} is version {version}; inturn needs Redis >= 7 or Valkey >= 7.2")
     policy = facts.get("maxmemory_policy", "noeviction")
     if policy != "noeviction" and not allow_eviction:
@@ -45,8 +52,9 @@ async def examine(link: Link, address: Address, allow_eviction: bool) -> list[st
         )
     warnings = []
     saves = await link.ask("CONFIG", "GET", "save")
-    has_snapshots = isinstance(saves, dict) and bool(saves.get(b"save"))
-    if facts.get("aof_enabled") == "0" and not has_snapshots and not isinstance(saves, hiredis.ReplyError):
+    if facts.get("aof_enabled") == "0" and isinstance(saves, hiredis.ReplyError):
+        warnings.append(f"{address} does not let us read CONFIG, so whether it saves to disk was not checked: {saves}")
+    elif facts.get("aof_enabled") == "0" and not (isinstance(saves, dict) and saves.get(b"save")):
         warnings.append(
             f"{address} keeps nothing on disk: a restart forgets every lock (set 'appendonly yes' to keep them)"
         )

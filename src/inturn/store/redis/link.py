@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
-import socket
+import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import hiredis
 
 from inturn.store import clock
+from inturn.store.redis import health
 from inturn.store.redis.address import Address
 
 FLUSH_AT = 8
@@ -56,7 +58,7 @@ class Link(asyncio.Protocol):
         self.is_up = False
         self.skew_s = 0.0
         """Server time minus our clock."""
-        self._address = address
+        self._home = self._address = self._next = address
         self._attempt_s = attempt_s
         self._channels = channels
         self._on_push = on_push
@@ -65,6 +67,9 @@ class Link(asyncio.Protocol):
         self._reopening: asyncio.Task[None] | None = None
         self._failures = 0
         self._was_up = False
+        self._up_since = 0.0
+        self._trouble = LinkLost("not connected yet")
+        """Why the link is not up."""
         self._transport: asyncio.Transport | None = None
         self._closed = False
         self._reset()
@@ -101,6 +106,8 @@ class Link(asyncio.Protocol):
 
     async def ask(self, *command: Any) -> Reply:
         """One command, for what is not on the fast path."""
+        if self._transport is None:
+            raise self._trouble
         return await self.send(hiredis.pack_command(command))
 
     def data_received(self, data: bytes) -> None:
@@ -113,12 +120,16 @@ class Link(asyncio.Protocol):
                     self._pushed(reply)
                     continue
                 future, answered, _ = pending.popleft()
-                if answered is not None:
-                    answered(reply)
                 if not future.done():
                     future.set_result(reply)
-        except (hiredis.ProtocolError, IndexError) as error:
-            self._lose(LinkLost(f"the server does not speak the Redis protocol here: {error}"))
+                if answered is not None:
+                    answered(reply)
+        except hiredis.ProtocolError as error:
+            kind = LinkLost if self.is_up else LinkRefused
+            self._lose(kind(f"{self._address} does not speak the Redis protocol: {error}"))
+        except IndexError:
+            # said without being asked: a server that is full says so and hangs up
+            self._lose(LinkLost(f"{self._address} hung up on us: {reply!s:.200}"))
 
     def _pushed(self, push: list[Any]) -> None:
         kind = push[0]
@@ -133,8 +144,13 @@ class Link(asyncio.Protocol):
             # the channel's slot moved to another node: connect anew
             self._lose(LinkLost("the server ended the subscription"))
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
     def connection_lost(self, exc: Exception | None) -> None:
-        self._lose(LinkLost(str(exc) if exc else "the server closed the connection"))
+        if self._transport is not None:  # else it was us who ended it, and said why
+            kind = LinkRefused if not self.is_up and _is_final(exc) else LinkLost
+            self._lose(kind(f"{self._address} closed the connection" + (f": {exc}" if exc else "")))
 
     def _watch(self) -> None:
         """Replies come in order, so only the oldest call in flight has to be looked at."""
@@ -147,7 +163,8 @@ class Link(asyncio.Protocol):
             if quiet_for >= QUIET_S:
                 self._forget_result(self.send(hiredis.pack_command(("PING",))))
             else:
-                self._timer = self.loop.call_later(QUIET_S - quiet_for, self._watch)
+                # no later than a call that is sent now would have to be looked at
+                self._timer = self.loop.call_later(min(QUIET_S - quiet_for, self._attempt_s), self._watch)
         elif self._pending[0][2] > at:
             self._timer = self.loop.call_later(self._pending[0][2] - at, self._watch)
         else:
@@ -156,7 +173,7 @@ class Link(asyncio.Protocol):
 
     def _judge(self, suspect: asyncio.Future[Reply]) -> None:
         if self._pending and self._pending[0][0] is suspect:
-            self._lose(LinkLost(f"no reply within {self._attempt_s:g} s"))
+            self._lose(LinkLost(f"{self._address} sent no reply within {self._attempt_s:g} s"))
         else:
             self._watch()
 
@@ -166,6 +183,7 @@ class Link(asyncio.Protocol):
 
     def _lose(self, error: LinkLost) -> None:
         self.is_up = False
+        self._trouble = error
         if self._timer is not None:
             self._timer.cancel()
         transport, self._transport = self._transport, None
@@ -178,15 +196,24 @@ class Link(asyncio.Protocol):
                 future.set_exception(error)
                 future.exception()  # a cancelled caller's future is not looked at by anyone else
         if self._was_up and not self._closed:
-            # callers that wait for a push rely on the link being there
             self._was_up = False
-            self._reopening = self.loop.create_task(self._reopen())
+            if clock.now() - self._up_since > BACKOFF_S[0]:  # else it is one more failure, or we would spin
+                self._failures = 0
+            if self._reopening is None or self._reopening.done():
+                # callers that wait for a push rely on the link being there
+                self._reopening = self.loop.create_task(self._reopen())
 
-    async def open(self) -> None:
-        """Be connected, or raise `LinkLost`. One attempt; concurrent callers share it."""
+    async def open(self, within_s: float | None = None) -> None:
+        """Be connected, or raise `LinkLost`. One attempt, shared by all who ask; it goes on when one of them cannot."""
         if self.is_up:
             return
-        await asyncio.shield(self._start_opening())
+        if self._closed:
+            raise LinkRefused("the app was closed")
+        opening = self._start_opening()
+        await asyncio.wait((opening,), timeout=within_s)
+        if not opening.done() or opening.cancelled():
+            raise self._trouble
+        opening.result()
 
     def _start_opening(self) -> asyncio.Task[None]:
         if self._opening is None or self._opening.done():
@@ -204,76 +231,96 @@ class Link(asyncio.Protocol):
             pause = BACKOFF_S[min(self._failures, len(BACKOFF_S)) - 1]
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
         self._failures += 1
+        # who was sent elsewhere and finds nobody there asks at home again
+        self._address, self._next = self._next, self._home
         try:
             async with asyncio.timeout(self._attempt_s):
-                transport = await self._address.connect(self.loop, lambda: self)
-                self._transport = transport
-                _keep_alive(transport)
+                await self._address.connect(self.loop, lambda: self)
                 await self._greet()
-        except (OSError, TimeoutError) as error:
-            self._lose(LinkLost(f"cannot connect: {str(error) or 'timed out'}"))
-            raise LinkLost(f"cannot connect to {self._address}: {str(error) or 'timed out'}") from error
+            if self._transport is None:  # lost with the last word of the greeting
+                raise self._trouble
+        except (OSError, ValueError) as error:
+            kind = LinkRefused if _is_final(error) else LinkLost
+            lost = kind(f"cannot connect to {self._address}: {str(error) or 'timed out'}")
+            self._lose(lost)
+            raise lost from error
         except LinkLost as error:
             self._lose(error)
             raise
-        self._failures = 0
+        except asyncio.CancelledError:
+            self._lose(self._trouble)  # or a half-opened connection would speak into the next one
+            raise
+        self._up_since = clock.now()
         self.is_up = self._was_up = True
         self._on_reopened()
 
     async def _greet(self) -> None:
         address = self._address
         hello: list[Any] = ["HELLO", 3]
-        if address.password is not None:
-            hello += ["AUTH", address.username or "default", address.password]
+        if address.username or address.password:
+            hello += ["AUTH", address.username or "default", address.password or ""]
         for command in (hello, ["SELECT", address.db] if address.db else None):
             if command:
-                _refuse(await self.ask(*command), address)
+                self._admit(await self.ask(*command))
         await self.read_clock()
         for channel in self._channels:
-            _refuse(await self.ask("SSUBSCRIBE", channel), address)
+            self._admit(await self.ask("SSUBSCRIBE", channel))
+
+    def _admit(self, reply: Reply) -> None:
+        """What the server says while we come in. An error ends the attempt, and some end all attempts."""
+        if not isinstance(reply, hiredis.ReplyError):
+            return
+        answer = str(reply)
+        code, _, rest = answer.partition(" ")
+        if code == "MOVED":
+            self._follow(rest.split()[1])
+        is_final = code in ("WRONGPASS", "NOAUTH", "NOPERM", "NOPROTO", "DENIED") or (
+            code == "ERR" and "max number of clients" not in rest
+        )
+        kind = LinkRefused if is_final else LinkLost
+        raise kind(f"{self._address} {health.explain(code, answer)}")
 
     async def read_clock(self) -> None:
         """Learn how far the server's clock is from ours, as well as half a round trip allows."""
         sent_at = clock.now()
         reply = await self.ask("TIME")
-        _refuse(reply, self._address)
+        self._admit(reply)
         self.skew_s = int(reply[0]) + int(reply[1]) / 1e6 - (sent_at + clock.now()) / 2
 
     def leave(self, moved_to: str | None = None) -> None:
         """This is not the server to ask: connect anew, perhaps elsewhere (`host:port`)."""
         if moved_to is not None:
-            host, _, port = moved_to.rpartition(":")
-            self._address = replace(self._address, host=host or self._address.host, port=int(port))
-        self._lose(LinkLost("the server sent us elsewhere"))
+            self._follow(moved_to)
+        self._lose(LinkLost(f"{self._address} sent us elsewhere"))
+        self._failures = 0
+
+    def _follow(self, moved_to: str) -> None:
+        host, _, port = moved_to.rpartition(":")
+        self._next = replace(self._home, host=host or self._address.host, port=int(port), path=None)
 
     def close(self) -> None:
         self._closed = True
         for task in (self._opening, self._reopening):
             if task is not None:
                 task.cancel()
-        self._lose(LinkLost("the app was closed"))
+        self._lose(LinkRefused("the app was closed"))
 
     def forget(self) -> None:
-        """After a fork: close our copy of the socket without a word to the server, which still serves the parent."""
+        """The loop or, after a fork, its process is gone: close our copy of the socket without a word to the server.
+
+        The transport closes its descriptor when it is collected, and by then that number could be another connection's.
+        So it is not freed here, but made to lead nowhere.
+        """
         self._closed = True
         self.is_up = False
-        if self._transport is not None:
-            sock = self._transport.get_extra_info("socket")
-            self._transport = None
-            if sock is not None:
-                socket.close(sock.fileno())
+        transport, self._transport = self._transport, None
+        sock = transport.get_extra_info("socket") if transport is not None else None
+        if sock is not None and sock.fileno() >= 0:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nowhere, sock.fileno(), inheritable=False)
+            os.close(nowhere)
 
 
-def _keep_alive(transport: asyncio.Transport) -> None:
-    sock = transport.get_extra_info("socket")
-    if sock.family == socket.AF_UNIX:
-        return
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
-        if hasattr(socket, option):
-            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-
-
-def _refuse(reply: Reply, address: Address) -> None:
-    if isinstance(reply, hiredis.ReplyError):
-        raise LinkRefused(f"{address} refused the connection: {reply}")
+def _is_final(error: Exception | None) -> bool:
+    """Whether TLS failed for a reason that will still be there: a certificate, or a side that does not speak TLS."""
+    return isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)

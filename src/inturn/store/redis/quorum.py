@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -25,14 +26,35 @@ CLOCK_DOUBT_S = 0.1
 """How far our idea of a server's clock may be off, at most, when we wait for a deadline of its."""
 
 
-@dataclass(frozen=True, slots=True)
 class QuorumGrant:
-    name: str
-    token: str
-    fence: int
-    sent_at: float
-    """When the first question left: the life of the grant is counted from here."""
-    ballot: Ballot
+    """What a majority granted, and every question about it whose bytes could still have an effect."""
+
+    __slots__ = ("_is_over", "_lock", "_questions", "fence", "name", "sent_at", "token")
+
+    def __init__(self, name: str, token: str, fence: int, acquiring: Ballot) -> None:
+        self.name = name
+        self.token = token
+        self.fence = fence
+        self.sent_at = acquiring.sent_at
+        """When the first question left: the life of the grant is counted from here."""
+        self._questions = [acquiring]
+        self._is_over = False
+        self._lock = threading.Lock()
+
+    def ask(self, make: Callable[[], Ballot]) -> Ballot | None:
+        """Ask about it, from any thread; `None` if it is being released."""
+        with self._lock:
+            if self._is_over:
+                return None
+            at = clock.now()
+            self._questions = [old for old in self._questions if old.deadline + CLOCK_DOUBT_S > at]
+            self._questions.append(make())
+            return self._questions[-1]
+
+    def end(self) -> list[Ballot]:
+        with self._lock:
+            self._is_over = True
+            return self._questions
 
 
 class QuorumRefusal(NamedTuple):
@@ -49,6 +71,15 @@ class QuorumExtended(NamedTuple):
     status: Literal["extended", "lost", "away"]
     sent_at: float
     failures: list[Exception]
+
+
+class _Cleaning(NamedTuple):
+    """What remains to be seen to after a release: until `doubtful_until` what was asked before can take effect."""
+
+    released: Vote
+    doubtful_until: float
+    life_s: float
+    call: Call
 
 
 class QuorumKeys:
@@ -87,36 +118,41 @@ class QuorumStore:
         """One attempt. A token is used for one attempt only: what takes it back can then come at any time."""
         await self.reach()
         patience_s = self.patience_s(ttl_s)
-        args = (token, round(ttl_s * 1000))
-        ballot = self._ask("quorum_acquire", (self._keys.lock(name), self._keys.fence), args, patience_s, b"granted")
+        keys, args = (self._keys.lock(name), self._keys.fence), (token, round(ttl_s * 1000))
+        acquiring = self._ask("quorum_acquire", keys, args, patience_s, b"granted")
         is_kept = False
         try:
-            await ballot.decide()
-            if not ballot.is_won:
-                return self._refusal(ballot)
-            fence = max(vote.reply[1] for vote in ballot.ayes if vote.reply)
+            await acquiring.decide()
+            if not acquiring.is_won:
+                return self._refusal(acquiring)
+            fence = max(vote.reply[1] for vote in acquiring.ayes if vote.reply)
             learning = self._ask("quorum_fence", (self._keys.fence,), (fence,), patience_s, b"learnt")
             await learning.decide()
             if not learning.is_won:
                 return self._refusal(learning)
             is_kept = True
-            return QuorumGrant(name, token, fence, ballot.sent_at, ballot)
+            return QuorumGrant(name, token, fence, acquiring)
         finally:
             if not is_kept:
-                self._take_back(name, token, ballot, ttl_s)
+                for vote in acquiring.votes:
+                    vote.stop()
+                self._take_back(name, token, [acquiring], ttl_s)
 
     async def extend(self, grant: QuorumGrant, life_s: float, patience_s: float) -> QuorumExtended:
-        args = (grant.token, round(life_s * 1000))
-        ballot = self._ask("quorum_extend", (self._keys.lock(grant.name),), args, patience_s, b"extended")
-        await ballot.decide()
-        if ballot.is_won:
-            return QuorumExtended("extended", ballot.sent_at, [])
-        is_lost = ballot.words(b"lost") > len(self.addresses) - self.majority
-        return QuorumExtended("lost" if is_lost else "away", ballot.sent_at, ballot.failures)
+        """Only while the grant is certain, and with a patience that ends before that does."""
+        keys, args = (self._keys.lock(grant.name),), (grant.token, round(life_s * 1000))
+        extending = grant.ask(lambda: self._ask("quorum_extend", keys, args, patience_s, b"extended"))
+        if extending is None:
+            return QuorumExtended("lost", clock.now(), [])
+        await extending.decide()
+        if extending.is_won:
+            return QuorumExtended("extended", extending.sent_at, [])
+        is_lost = extending.words(b"lost") > len(self.addresses) - self.majority
+        return QuorumExtended("lost" if is_lost else "away", extending.sent_at, extending.failures)
 
     def release(self, grant: QuorumGrant, life_s: float) -> Ballot:
-        """It is under way everywhere when this returns, and is seen through, whether the ballot is awaited or not."""
-        return self._take_back(grant.name, grant.token, grant.ballot, life_s)
+        """It is under way everywhere when this returns, and is seen through, whether it is awaited or not."""
+        return self._take_back(grant.name, grant.token, grant.end(), life_s)
 
     def _refusal(self, ballot: Ballot) -> QuorumRefusal:
         failures = ballot.failures
@@ -156,30 +192,31 @@ class QuorumStore:
 
     # -- taking back -------------------------------------------------------------------------------------------------
 
-    def _take_back(self, name: str, token: str, acquiring: Ballot, life_s: float) -> Ballot:
-        for vote in acquiring.votes:
-            vote.stop()
+    def _take_back(self, name: str, token: str, questions: list[Ballot], life_s: float) -> Ballot:
         key = (self._keys.lock(name),)
         releasing = self._ask("quorum_release", key, (token,), self.timeout_s, b"released")
-        for acquired, released in zip(acquiring.votes, releasing.votes, strict=True):
-            if acquired.is_sent:
-                self._start(self._clean(key, token, acquired, released, life_s))
+        for number, released in enumerate(releasing.votes):
+            asked = [question.votes[number] for question in questions]
+            doubtful_until = max((vote.deadline for vote in asked if vote.is_open), default=0.0) + CLOCK_DOUBT_S
+            if any(vote.is_sent for vote in asked) or doubtful_until > clock.now():
+                cleaning = _Cleaning(
+                    released, doubtful_until, life_s, Call(scripts.load("quorum_release"), key, (token,))
+                )
+                released.task.add_done_callback(partial(self._clean, cleaning))
         return releasing
 
-    async def _clean(
-        self, key: tuple[str], token: str, acquired: Vote, released: Vote, life_s: float
-    ) -> None:
-        """See to it that the server keeps nothing of this token, if the release left a doubt."""
-        await asyncio.wait({released.task})
-        is_settled = acquired.reply is not None or released.sent_at > acquired.deadline + CLOCK_DOUBT_S
-        if is_settled and released.reply is not None:
-            return
-        # Bytes of the acquire may be under way, and count until their deadline. What they take ends with its life.
-        ends_at = max(acquired.deadline, clock.now()) + life_s
-        await asyncio.sleep(acquired.deadline + CLOCK_DOUBT_S - clock.now())
-        call = Call(scripts.load("quorum_release"), key, (token,))
+    def _clean(self, cleaning: _Cleaning, task: asyncio.Task[None]) -> None:
+        """See to it that the server keeps nothing of the token, if the release left a doubt."""
+        released, doubtful_until = cleaning.released, cleaning.doubtful_until
+        if released.reply is None or released.sent_at <= doubtful_until:
+            self._start(self._release_again(cleaning))
+
+    async def _release_again(self, cleaning: _Cleaning) -> None:
+        """What was asked may be under way, and counts until its deadline; what it takes ends with its life."""
+        ends_at = max(cleaning.doubtful_until, clock.now()) + cleaning.life_s
+        await asyncio.sleep(cleaning.doubtful_until - clock.now())
         while clock.now() < ends_at:
-            again = Vote(released.server, call, clock.now() + self.timeout_s)
+            again = Vote(cleaning.released.server, cleaning.call, clock.now() + self.timeout_s)
             self._keep(again.task)
             await asyncio.wait({again.task})
             if again.reply is not None:
@@ -205,14 +242,17 @@ class QuorumStore:
     async def close(self) -> None:
         """On this loop: let what is under way arrive, for a moment, and end the connections."""
         loop = asyncio.get_running_loop()
-        mine = [task for task in list(self._tasks) if task.get_loop() is loop]
-        if mine:
-            await asyncio.wait(mine, timeout=self.timeout_s)
+        ends_at = clock.now() + self.timeout_s
+        while (mine := self._tasks_of(loop)) and clock.now() < ends_at:
+            await asyncio.wait(mine, timeout=ends_at - clock.now())
         for server in self._servers.pop(loop, ()):
             server.close()
         for task in mine:
             task.cancel()
         await asyncio.gather(*mine, return_exceptions=True)
+
+    def _tasks_of(self, loop: asyncio.AbstractEventLoop) -> list[asyncio.Task[Any]]:
+        return [task for task in list(self._tasks) if task.get_loop() is loop]
 
     def forget(self) -> None:
         """After a fork: drop every connection without touching what the parent owns."""

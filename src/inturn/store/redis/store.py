@@ -10,7 +10,6 @@ import asyncio
 import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import hiredis
 
@@ -70,7 +69,7 @@ class RedisStore:
         self._allow_eviction = allow_eviction
         self._wire = Wire()
         self._keys = [Keys(namespace, p) for p in range(partitions)]
-        self._links: WeakKeyDictionary[asyncio.AbstractEventLoop, Link] = WeakKeyDictionary()
+        self._links: dict[asyncio.AbstractEventLoop, Link] = {}
         self._newest: Link | None = None
         self._listener: Listener = lambda notice: None
         self._reopened: Callable[[], None] = lambda: None
@@ -174,8 +173,10 @@ class RedisStore:
             failure: Exception
             try:
                 if not link.is_up:
-                    await link.open()
-                reply = await link.send(packed)
+                    await link.open(gives_up_at - clock.now())
+                is_late = clock.now() > gives_up_at - self.timeout_s / 2
+                answer = link.send(packed)
+                reply = await (_in_time(answer, gives_up_at) if is_late else answer)
             except LinkRefused as error:
                 raise self._unavailable(name, str(error)) from error
             except LinkLost as error:
@@ -195,12 +196,20 @@ class RedisStore:
             return link
         link = self._links.get(loop)
         if link is None:
+            self._forget_closed_loops()
             channels = [keys.push(self.process) for keys in self._keys] if pushes else []
             link = Link(self._address, self.timeout_s / 2, channels, self._pushed, self._tell_reopened)
             self._links[loop] = link
         if pushes:
             self._newest = link
         return link
+
+    def _forget_closed_loops(self) -> None:
+        """A loop that was closed before its app leaves a connection that nobody can use or close any more."""
+        for loop, link in list(self._links.items()):
+            if loop.is_closed():
+                self._newest = None if self._newest is link else self._newest
+                self._links.pop(loop).forget()
 
     async def _run(
         self,
@@ -216,6 +225,7 @@ class RedisStore:
         link = self._link(pushes)
         sent_at = clock.now()
         gives_up_at = sent_at + self.timeout_s
+        is_late_at = sent_at + self.timeout_s / 2  # from here on the link's own patience would outlast ours
         knows_script = True
         attempts = 0
 
@@ -227,18 +237,19 @@ class RedisStore:
                     self._listener(Notice("granted", granting or "", grant.token, "", grant, sent_at))
 
         while True:
-            attempts += 1
             failure: Exception
             try:
                 if not link.is_up:
-                    await link.open()
+                    await link.open(gives_up_at - clock.now())
                 sent_at = clock.now()
                 all_varying = (*varying, int((gives_up_at + link.skew_s) * 1000))
                 if knows_script:
                     packed = self._wire.call(script, keys, fixed, all_varying)
                 else:
                     packed = whole_source(script, keys, (*fixed, *all_varying))
-                reply = await link.send(packed, granted if granting else None)
+                attempts += 1
+                answer = link.send(packed, granted if granting else None)
+                reply = await (answer if sent_at < is_late_at else _in_time(answer, gives_up_at))
             except LinkRefused as error:
                 raise self._unavailable(script, str(error)) from error
             except LinkLost as error:
@@ -260,8 +271,11 @@ class RedisStore:
     async def _refused(self, link: Link, script: Script, reply: Reply) -> Exception:
         """The script did not run. Returns what the server said if it may run on another try, raises if not."""
         if not isinstance(reply, hiredis.ReplyError):  # stale: the server's clock is ahead of what we believe
-            await link.read_clock()
-            return TimeoutError("stale")
+            try:
+                await link.read_clock()
+            except LinkLost as error:
+                return error
+            return TimeoutError("the call reached the server after its deadline")
         code, _, rest = str(reply).partition(" ")
         if code == "NOSCRIPT":
             return reply
@@ -283,7 +297,7 @@ class RedisStore:
     def forget(self) -> None:
         for link in self._links.values():
             link.forget()
-        self._links = WeakKeyDictionary()
+        self._links = {}
         self._newest = None
 
     async def close(self) -> None:
@@ -291,6 +305,14 @@ class RedisStore:
         if link is not None:
             self._newest = None if self._newest is link else self._newest
             link.close()
+
+
+async def _in_time(answer: asyncio.Future[Reply], gives_up_at: float) -> Reply:
+    try:
+        async with asyncio.timeout(gives_up_at - clock.now()):
+            return await answer
+    except TimeoutError:
+        raise LinkLost("the reply did not come in time") from None
 
 
 def _notice_text(notice: Notice) -> str:

@@ -39,13 +39,15 @@ end
 local place = redis.call('HGET', lock.places, token)
 if place then return { 'waiting', cmsgpack.unpack(place)[PLACE_ARRIVAL] } end
 
+-- include settle
+local rank = rank_of(ARGV[8])
 local function fits()
   state = redis.call('HMGET', lock.hash, 'cap', 'used')
-  return not state[1]
-    or (tonumber(state[1]) == capacity and tonumber(state[2]) + weight <= capacity
-      and redis.call('EXISTS', lock.queue) == 0)
+  if not state[1] then return true end
+  if tonumber(state[1]) ~= capacity or tonumber(state[2]) + weight > capacity then return false end
+  local head = redis.call('ZRANGE', lock.queue, 0, 0)[1]
+  return not head or rank < head:sub(1, 4)
 end
--- include settle
 if not fits() then
   local soonest
   mine, soonest = settle(lock, process)
@@ -68,4 +70,7 @@ if not fits() then
     return { 'waiting', arrival, mine }
   end
 end
-return grant_now(tonumber(state[2] or 0))
+local answer = grant_now(tonumber(state[2] or 0))
+-- if it came in ahead of lower priorities, it may end sooner than they believe
+reschedule(lock, weight, reap(lock))
+return answer

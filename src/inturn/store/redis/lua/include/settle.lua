@@ -3,8 +3,13 @@ local PLACE_LIVES_MS = 3000    -- a waiting place lives while its process was se
 local CONFIRM_MS = 2000        -- a grant that is not confirmed lapses after two beats,
 local CONFIRM_UNHEARD_MS = 500 -- or sooner when nobody was listening: most likely the process is dead
 
+-- As text, so that a higher priority comes first.
+local function rank_of(priority)
+  return string.format('%04d', 1000 - priority)
+end
+
 local function place_member(token, place)
-  return string.format('%04d %016.0f %s', 1000 - place[PRIORITY], place[PLACE_ARRIVAL], token)
+  return string.format('%s %016.0f %s', rank_of(place[PRIORITY]), place[PLACE_ARRIVAL], token)
 end
 
 local function remove_place(lock, token, place)

@@ -1,0 +1,81 @@
+"""The figures: what each has to reach, and what was measured for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, Literal
+
+Rounds = dict[str, list[float]]
+"""By side, one value for each round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """What a figure has to reach. `value` None: it is only reported."""
+
+    sense: Literal["<=", ">=", "=="]
+    value: float | None
+
+    def is_reached_by(self, measured: float) -> bool | None:
+        if self.value is None:
+            return None
+        if self.sense == "==":
+            return measured == self.value
+        return measured >= self.value if self.sense == ">=" else measured <= self.value
+
+    def __str__(self) -> str:
+        return "reported" if self.value is None else f"{self.sense} {self.value:g}"
+
+
+BARS = {
+    "round_trips_uncontended": Bar("==", 2),
+    "throughput_vs_redis_py": Bar(">=", 4),
+    "latency_vs_redis_py": Bar("<=", 1.0),
+    "handoff_vs_redis_py": Bar(">=", 25),
+    "handoff_vs_python_redis_lock": Bar(">=", 2),
+    "handoff_across_processes_ms": Bar("<=", 1),
+    "renew_round_trips_10k": Bar("<=", 2),
+    "sqlite_vs_bare_loop": Bar(">=", 1),
+    "sqlite_vs_bare_loop_one_caller": Bar(">=", None),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """`value` is the number, or an object of numbers of which `median` is held against the bar."""
+
+    name: str
+    value: float | dict[str, float]
+    unit: str
+    rounds: Rounds
+    more: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def bar(self) -> Bar:
+        return BARS[self.name]
+
+    @property
+    def is_reached(self) -> bool | None:
+        return self.bar.is_reached_by(self.value["median"] if isinstance(self.value, dict) else self.value)
+
+    def details(self) -> dict[str, Any]:
+        return {
+            "value": self.value,
+            "bar": str(self.bar),
+            "reached": self.is_reached,
+            "unit": self.unit,
+            "medians_by_round": {side: [rounded(value) for value in values] for side, values in self.rounds.items()},
+            **self.more,
+        }
+
+
+def ratio(name: str, unit: str, rounds: Rounds, above: str, below: str, **more: Any) -> Figure:
+    """The median over the rounds of `above` ÷ `below`: sides of one round saw the same machine."""
+    pairs = zip(rounds[above], rounds[below], strict=True)
+    return Figure(name, rounded(median(one / other for one, other in pairs)), unit, rounds, more)
+
+
+def rounded(value: float) -> float:
+    """Four digits that mean something; a number that is whole stays whole."""
+    return float(f"{value:.4g}") if abs(value) < 1000 else float(round(value))

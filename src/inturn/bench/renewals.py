@@ -1,0 +1,41 @@
+"""Ten thousand held leases: how many calls the server gets for each heartbeat, over longer than the leases live."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from inturn.app import InTurn
+from inturn.bench.figures import Figure, rounded
+from inturn.bench.plan import LEASES, Plan
+from inturn.bench.server import ServerCounts, beats
+from inturn.bench.sides import Place
+from inturn.errors import InTurnError
+
+TTL_S = 3.0
+BEATS = 6
+"""A heartbeat follows another after a quarter of the shortest life, so these take longer than the leases live."""
+
+
+async def renewals(place: Place, counts: ServerCounts, plan: Plan) -> Figure:
+    plan.tell(f"renewal of {LEASES:,} leases")
+    async with InTurn(place.url, namespace=f"{place.prefix}-renewals") as app:
+        locks = [app.lock(f"lease-{number}", ttl=TTL_S) for number in range(LEASES)]
+        await asyncio.gather(*(lock.acquire() for lock in locks))
+        await _until(beats() + 1)  # the window begins and ends right after a heartbeat, so that all of it is counted
+        before, first, began_at = counts.now(), beats(), time.monotonic()
+        await _until(first + BEATS)
+        calls, last, window_s = counts.since(before).scripts, beats(), time.monotonic() - began_at
+        for lock in locks[:: LEASES // 100]:
+            if not await lock.locked():
+                raise InTurnError(f"{lock.name} was not renewed, so there is no figure; is the machine very busy?")
+    per_beat = calls / (last - first) / app.settings.partitions
+    more = {"leases": LEASES, "beats": last - first, "calls": calls, "window_s": rounded(window_s), "ttl_s": TTL_S}
+    return Figure("renew_round_trips_10k", rounded(per_beat), "calls per heartbeat", {"inturn": [per_beat]}, more)
+
+
+async def _until(count: int) -> None:
+    """That many heartbeats were answered."""
+    async with asyncio.timeout(10 * TTL_S):
+        while beats() < count:
+            await asyncio.sleep(0.002)

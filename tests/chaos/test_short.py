@@ -1,0 +1,37 @@
+"""The short form of `make chaos`: a few seconds of faults on each store, judged by the same checker."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.chaos.checker import count
+from tests.chaos.scenario import SCENARIOS, Run, Scenario
+
+SEED = 7
+WORKERS = 3
+
+
+def _scenario(store: str, name: str) -> Scenario:
+    (found,) = (scenario for scenario in SCENARIOS if (scenario.store, scenario.name) == (store, name))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("store", "name", "seconds"),
+    [("redis", "everything", 4.0), ("redis", "restart without data", 3.0), ("sqlite", "everything", 3.0)],
+)
+async def test_no_violation_under_faults(store: str, name: str, seconds: float) -> None:
+    result = await Run(_scenario(store, name), "inturn", seconds, SEED, WORKERS).play()
+    assert result.violations == [], f"see {result.kept}"
+    assert len(result.history.holds) > 50, "too little happened to prove anything"
+    assert sum(result.faults.values()) > 3
+
+
+async def test_the_naive_lock_is_caught_by_the_same_checker() -> None:
+    runs = [Run(_scenario(store, "kill"), "naive", 3.0, SEED, WORKERS) for store in ("redis", "sqlite")]
+    for result in await asyncio.gather(*(run.play() for run in runs)):
+        found = count(result.violations)
+        assert found["overlap"] > 0
+        assert found["fence"] > 0
