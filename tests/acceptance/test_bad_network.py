@@ -16,7 +16,7 @@ from inturn.settings import Settings
 from tests.acceptance.cancelling import is_free
 from tests.chaos.proxy import Connection, Proxy
 
-TIMEOUT_S = 1.0
+TIMEOUT_S = 0.6
 
 
 @pytest.fixture
@@ -121,3 +121,27 @@ async def _until_waiting(app: InTurn, number: int) -> None:
     async with asyncio.timeout(5):
         while (view := await app.locks.inspect("x")) is None or len(view.waiters) != number:
             await asyncio.sleep(0.002)
+
+
+async def test_a_bare_lease_that_is_lost_leaves_its_body_the_margin_to_stop(
+    proxy: Proxy, far: InTurn, near: InTurn
+) -> None:
+    """Without `async with` nothing cancels the body; it looks at `lost`, and must have time for that."""
+    (main,) = proxy.connections
+    lock = far.lock("x", ttl=1)  # counts as lost a quarter of a second before its end
+    await lock.acquire()
+    lease = lock.lease
+    waiting = asyncio.create_task(near.lock("x").acquire())
+    await _until_waiting(near, 1)
+    while len(proxy.connections) < 2:
+        await asyncio.sleep(0.001)
+    (heartbeat,) = proxy.connections - {main}
+    heartbeat.request_flows.clear()
+    async with asyncio.timeout(5):
+        while not lease.lost:
+            assert not waiting.done(), "it was granted to the next one before its holder could know"
+            await asyncio.sleep(0.001)
+    await asyncio.wait({waiting}, timeout=0.15)
+    assert not waiting.done(), "it was given away while its body could not have stopped yet"
+    async with asyncio.timeout(5):
+        assert await waiting

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import os
+import sqlite3
 from contextlib import AbstractAsyncContextManager, nullcontext
 from types import TracebackType
 from typing import Protocol
 
+from redis.exceptions import RedisError
+
 from inturn import InTurn
-from inturn.errors import LockTimeout
+from inturn.errors import LockTimeout, StoreUnavailable
 from inturn.locks.lock import Lock
 from inturn.settings import Settings
 from tests.chaos.load import Load
@@ -98,7 +101,10 @@ class NaiveDoor:
         return NaiveLock(self._keys, lambda: next(self._fences), self._prefix + name, capacity, self._ttl_s, wait_s)
 
     async def holder_pid(self, name: str) -> int | None:
-        value = await self._keys.get(f"{self._prefix}{name}:0")
+        try:
+            value = await self._keys.get(f"{self._prefix}{name}:0")
+        except (RedisError, sqlite3.Error) as error:
+            raise StoreUnavailable(str(error)) from error
         return None if value is None else pid_of(value)
 
     def kept_alive(self) -> AbstractAsyncContextManager[object]:

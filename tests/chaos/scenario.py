@@ -37,6 +37,7 @@ class Scenario:
 
 
 SCENARIOS = (
+    Scenario("no faults", "redis", may_lose=False),
     Scenario("kill", "redis", (faults.kill_holder, faults.kill_anyone), 0.7, may_lose=False),
     Scenario("stop", "redis", (faults.stop_holder, faults.stop_shortly), 0.2),
     Scenario("blocked loop", "redis", may_lose=False, blocks=True),
@@ -50,6 +51,7 @@ SCENARIOS = (
         (faults.kill_holder, faults.kill_anyone, faults.stop_holder, faults.flush_scripts, faults.restart, faults.cut, faults.stall),
         0.3, has_proxy=True, keeps_data=True, cancels=0.2, blocks=True,
     ),
+    Scenario("no faults", "sqlite", may_lose=False),
     Scenario("kill", "sqlite", (faults.kill_holder, faults.kill_anyone), 0.7, may_lose=False),
     Scenario("stop", "sqlite", (faults.stop_holder, faults.stop_shortly), 0.2),
     Scenario("blocked loop", "sqlite", may_lose=False, blocks=True),
@@ -97,6 +99,7 @@ class Run:
             print(f"what was recorded is in {folder}")  # the run itself failed: keep what there is
             raise
         if violations and self.lock == "inturn":
+            (folder / "violations.txt").write_text("\n".join(f"{v.kind} {v.what}: {v.text}" for v in violations))
             return Result(history, violations, folder)
         shutil.rmtree(folder)
         return Result(history, violations)

@@ -300,9 +300,7 @@ async def test_extending_a_lease_that_is_gone_tells_the_loss(app: InTurn, other:
         await lock.release()
 
 
-async def test_locks_tell_what_they_do_in_the_log(
-    app: InTurn, other: InTurn, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_locks_tell_what_they_do_in_the_log(app: InTurn, other: InTurn, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "inturn.locks")
     async with app.lock("a") as lease:
         await other.lock("a").acquire(blocking=False)

@@ -91,6 +91,7 @@ async def test_a_head_that_does_not_fit_stops_the_queue(a: Peer) -> None:
 
 
 async def test_a_higher_priority_that_fits_does_not_wait_for_a_lower_one_that_does_not(a: Peer, b: Peer) -> None:
+    await a.hold_many(40)  # so that a beat does not find it by chance
     await a.hold("n", capacity=4, weight=2)
     big = await b.wait_for("n", capacity=4, weight=3)
     urgent = await a.hold("n", capacity=4, weight=2, priority=1, ttl_ms=0, life_ms=300)

@@ -62,10 +62,11 @@ def path_of(peer: Peer) -> Path:
 
 async def test_calls_that_wait_together_are_one_transaction(open_peer: Opener) -> None:
     peer = open_peer()
-    answers = await asyncio.gather(*(peer.acquire(peer.ask(f"n{number}")) for number in range(64)))
+    for _ in range(3):
+        answers = await asyncio.gather(*(peer.acquire(peer.ask(f"n{number}")) for number in range(64)))
+        assert len({answer.arrival for answer in answers}) == 64
     # all that is answered from one transaction carries its time
     assert len({answer.sent_at for answer in answers}) == 1
-    assert len({answer.fence for answer in answers}) == 64
 
 
 async def test_more_calls_than_a_batch_takes_are_answered_in_order(open_peer: Opener) -> None:
@@ -74,7 +75,7 @@ async def test_more_calls_than_a_batch_takes_are_answered_in_order(open_peer: Op
     answers = await asyncio.gather(*(peer.acquire(peer.ask("n")) for _ in range(count)))
     arrivals = [answer.arrival for answer in answers]
     assert arrivals == sorted(arrivals)
-    assert len({answer.sent_at for answer in answers}) == 3
+    assert 3 <= len({answer.sent_at for answer in answers}) <= 4
 
 
 async def test_a_call_that_fails_takes_no_other_with_it(open_peer: Opener) -> None:
@@ -119,6 +120,24 @@ async def test_closing_finishes_what_was_asked(open_peer: Opener) -> None:
     await asyncio.sleep(0)
     await peer.store.close()
     assert {(await task).status for task in asked} == {"granted"}
+
+
+async def test_no_lock_is_taken_in_the_end_for_a_loop_that_is_gone(open_peer: Opener) -> None:
+    peer = open_peer()
+    held = await peer.hold("held")
+    goes_on = threading.Event()
+    hanging = asyncio.create_task(run(peer, lambda tx: goes_on.wait(5)))
+    await asyncio.sleep(0.02)
+
+    async def elsewhere() -> None:
+        asked = [asyncio.create_task(peer.release(held)), asyncio.create_task(peer.acquire(peer.ask("n")))]
+        await asyncio.wait(asked, timeout=0.02)
+
+    await asyncio.to_thread(asyncio.run, elsewhere())
+    asyncio.get_running_loop().call_later(0.05, goes_on.set)
+    await peer.store.close()
+    await hanging
+    assert await peer.store.names(5) == []
 
 
 async def test_a_listener_that_fails_does_not_end_the_writer(
@@ -461,6 +480,32 @@ async def test_another_process_is_woken_within_milliseconds(open_peer: Opener) -
         took.append(time.perf_counter() - released_at)
         await other.release(waiting)
     assert sorted(took)[5] < 0.02
+
+
+LEAVER = """
+import asyncio, sys
+from inturn.store.sqlite.store import SqliteStore
+from inturn.store.protocol import Request
+
+process = "host:1:leaver"
+store = SqliteStore(sys.argv[1], process)
+
+async def main():
+    for name in ("x", "y"):
+        await store.acquire(Request(name, f"{process}#{name}", "leaver", 1, 1, 30000, 0, 0, True))
+    asyncio.create_task(store.release("x", f"{process}#x"))
+    await asyncio.sleep(0)
+
+asyncio.run(main())
+"""
+
+
+async def test_what_was_released_at_the_very_end_is_free(open_peer: Opener) -> None:
+    peer = open_peer()
+    command = [sys.executable, "-c", LEAVER, peer.store.url]
+    for _ in range(5):
+        await asyncio.to_thread(subprocess.run, command, check=True, timeout=20)
+        assert "x" not in await peer.store.names(5)
 
 
 async def test_after_a_fork_parent_and_child_both_go_on(open_peer: Opener) -> None:

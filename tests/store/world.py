@@ -59,6 +59,10 @@ class Peer:
         assert answer.status == "granted", answer
         return request
 
+    async def hold_many(self, number: int) -> None:
+        """Other locks, whose names come first."""
+        await asyncio.gather(*(self.hold(f"another {n}") for n in range(number)))
+
     async def wait_for(self, name: str, **how: Any) -> Request:
         request = self.ask(name, **how)
         answer = await self.store.acquire(request)

@@ -5,14 +5,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import platform
-import sqlite3
 import sys
-import time
 from contextlib import ExitStack
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -21,6 +15,7 @@ from rich.console import Console
 
 from inturn.bench import sides
 from inturn.bench.figures import Figure
+from inturn.bench.machine import Watch
 from inturn.bench.plan import Plan
 from inturn.errors import SettingsError
 
@@ -32,9 +27,9 @@ def run_bench(arguments: argparse.Namespace) -> int:
 
     picture = _picture_file(arguments.picture)
     plan = Plan.of(quick=arguments.quick, rounds=arguments.rounds, scale=arguments.scale, tell=_tell)
-    started_at = time.monotonic()
+    watch = Watch()
     figures, server_version = _measure(arguments.redis, plan)
-    facts = _facts(plan, {**found, "redis-server": server_version}, time.monotonic() - started_at)
+    facts = watch.facts(plan, {**found, "redis-server": server_version})
     if picture is not None:
         picture.write_text(draw(charts(figures), facts), encoding="utf-8")
     if arguments.json:
@@ -81,25 +76,6 @@ async def _all_figures(place: sides.Place, counts: Any, plan: Plan) -> list[Figu
         await renewals(place, counts, plan),
         *await embedded(plan),
     ]
-
-
-def _facts(plan: Plan, versions: dict[str, str], seconds: float) -> dict[str, Any]:
-    return {
-        "versions": {
-            "inturn": version("inturn"),
-            "python": platform.python_version(),
-            "sqlite": sqlite3.sqlite_version,
-            **versions,
-        },
-        "machine": {
-            "cpus": os.cpu_count(),
-            "system": platform.platform(),
-            "load_average": [round(load, 2) for load in os.getloadavg()],
-        },
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "rounds": plan.rounds,
-        "seconds": round(seconds, 1),
-    }
 
 
 def _picture_file(name: str | None) -> Path | None:

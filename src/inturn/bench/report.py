@@ -53,13 +53,12 @@ def show(console: Console, figures: Sequence[Figure], facts: dict[str, Any]) -> 
         for line in _bars(chart, console.width, is_ascii=console.options.ascii_only):
             console.print(line)
     versions = ", ".join(f"{name} {found}" for name, found in facts["versions"].items())
-    console.print(
-        Text(
-            f"\n{facts['date']}, {facts['machine']['cpus']} CPUs, {facts['rounds']} rounds in {facts['seconds']:g} s; "
-            f"load average {facts['machine']['load_average'][0]:g}\n{versions}",
-            OTHER,
-        )
-    )
+    machine = facts["machine"]
+    made = f"{facts['date']}, {machine['cpus']} CPUs, {facts['rounds']} rounds in {facts['seconds']:g} s"
+    console.print(Text(f"\n{made}\n{versions}", OTHER))
+    others = machine["cpus_taken_by_others"] or 0
+    if others > 0.2:
+        console.print(Text(f"Other programs kept {others:g} CPUs busy meanwhile: measure again when it is quiet.", BAD))
 
 
 def _table(figures: Sequence[Figure]) -> Table:

@@ -15,6 +15,7 @@ from typing import Any
 from inturn.demo.history import Body, History
 from inturn.errors import InTurnError
 
+MODULE = "inturn.demo.worker"
 WORKERS = 8
 TIMES = 5
 ZERO = b"%016d" % 0
@@ -65,7 +66,7 @@ class Crew:
         with self._errors.open("ab") as errors:
             # a session of its own: Ctrl-C reaches the demo alone, which then ends its workers
             return await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "inturn.demo.worker", self._url, str(self._counter),
+                sys.executable, "-m", MODULE, self._url, str(self._counter),
                 stdin=PIPE, stdout=PIPE, stderr=errors, start_new_session=True,
             )  # fmt: skip
 

@@ -5,6 +5,7 @@ A character stands for two steps of time. Without colour its shade tells what ru
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -98,13 +99,12 @@ def _cell(left: State, right: State, is_ascii: bool, has_colour: bool) -> tuple[
 
 def _counts(history: History, span_s: float, columns: int) -> Text:
     """How many bodies ran at once, at most, in each column."""
-    most, at_once, column = [0] * columns, 0, 0
+    most, at_once, since = [0] * columns, 0, 0.0
     for at, change in history.edges():
-        until = min(int((at - history.start_at) / span_s * columns), columns - 1)
-        for passed in range(column, until + 1):
-            most[passed] = max(most[passed], at_once)
-        at_once, column = at_once + change, until
-        most[until] = max(most[until], at_once)
+        until = (at - history.start_at) / span_s * columns
+        for column in range(int(since), min(math.ceil(until), columns)):
+            most[column] = max(most[column], at_once)
+        at_once, since = at_once + change, until
     row = Text(f"{'at once':>{LABEL}}  ", "grey50")
     for count in most:
         row.append(str(count) if count else " ", f"bold {BAD}" if count > 1 else GOOD)

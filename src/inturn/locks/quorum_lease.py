@@ -122,5 +122,8 @@ class QuorumLease(Lease):
         self._ended(self)
         return self._store.release(self.grant, max(self.ttl_s, self.ends_at - clock.now()))
 
+    def _give_up(self) -> None:
+        self.give_back()
+
     def _unanswered(self, verb: str) -> str:
         return f"{verb} of {self.name!r}: no majority of {len(self._store.addresses)} servers answered"

@@ -76,7 +76,7 @@ class Registry:
         try:
             answer = await self.store.acquire(request)
             if answer.status == "waiting":
-                answer = await self._wait(request, wait_s)
+                answer = await self._wait(request, answer.doubt_until, wait_s)
         except BaseException:
             # cancelled, or the store is away: whether the lock was granted is not known
             self._drop(token)
@@ -84,18 +84,20 @@ class Registry:
             raise
         if answer.status != "granted":
             self._drop(token)
+            if answer.doubt_until:
+                self._once_more(request.name, token, answer.doubt_until)
         return answer
 
-    async def _wait(self, request: Request, wait_s: float | None) -> Acquired:
+    async def _wait(self, request: Request, doubt_until: float, wait_s: float | None) -> Acquired:
         place = self.waiting[request.token] = Place(request, self.store)
         try:
             answer = await place.granted(wait_s, self._early.pop(request.token, None))
         finally:
-            doubt_until = place.close()
+            doubt_until = max(doubt_until, place.close())
             del self.waiting[request.token]
         if answer.status == "waiting":
-            await self.give_back(request.name, request.token, doubt_until)
-        return answer
+            await self.give_back(request.name, request.token, 0.0)
+        return answer._replace(doubt_until=max(doubt_until, answer.doubt_until))
 
     def hold(self, held: Held) -> None:
         self.holding[held.token] = held

@@ -75,20 +75,28 @@ class Server:
 class Vote:
     """One server's answer, or why there is none. `is_sent`: the server may have acted on it."""
 
-    __slots__ = ("_call", "_is_stopped", "deadline", "failure", "is_sent", "reply", "sent_at", "server", "task")
+    __slots__ = (
+        "_call", "_in_flight", "_is_stopped", "deadline", "failure", "is_repeated", "is_sent", "reply", "sent_at",
+        "server", "task", "was_in_flight",
+    )  # fmt: skip
 
     def __init__(self, server: Server, call: Call, deadline: float) -> None:
         self.server = server
         self.deadline = deadline
         self.sent_at = clock.now()
         self.is_sent = False
-        self._is_stopped = False
+        self.is_repeated = False
+        self.was_in_flight = False
+        """When it was stopped, an answer was awaited on the connection that the server has now."""
         self.reply: list[Any] | None = None
         self.failure: Exception | None = None
+        self._is_stopped = False
+        self._in_flight: asyncio.Future[Reply] | None = None
         self._call = call
         # at once, if that can be: what is sent next on this connection then comes after it
-        first = self._send() if server.is_ready else None
-        self.task = asyncio.get_running_loop().create_task(self._collect(first))
+        if server.is_ready:
+            self._send()
+        self.task = asyncio.get_running_loop().create_task(self._collect())
 
     @property
     def word(self) -> bytes:
@@ -102,24 +110,28 @@ class Vote:
 
     def stop(self) -> None:
         """Ask no further. What was sent stays sent."""
-        self._is_stopped = True
-        self.task.cancel()
+        if not self._is_stopped:
+            self._is_stopped = True
+            # a connection that is lost ends all that is in flight on it
+            self.was_in_flight = self._in_flight is not None and not self._in_flight.done()
+            self.task.cancel()
 
     def _send(self, *, whole_source: bool = False) -> asyncio.Future[Reply]:
         self.is_sent = True
-        return self.server.send(self._call, self.deadline, whole_source=whole_source)
+        self._in_flight = self.server.send(self._call, self.deadline, whole_source=whole_source)
+        return self._in_flight
 
-    async def _collect(self, first: asyncio.Future[Reply] | None) -> None:
+    async def _collect(self) -> None:
         try:
             async with asyncio.timeout(max(0.0, self.deadline - clock.now())):
-                self.reply = await self._answer(first)
+                self.reply = await self._answer()
         except TimeoutError:
             self.failure = TimeoutError(f"{self.server.address} did not answer in time")
         except (LinkLost, NoVote, SettingsError) as failure:
             self.failure = failure
 
-    async def _answer(self, first: asyncio.Future[Reply] | None) -> list[Any]:
-        reply = await self._first_reply(first)
+    async def _answer(self) -> list[Any]:
+        reply = await self._first_reply()
         if isinstance(reply, hiredis.ReplyError) and str(reply).startswith("NOSCRIPT"):
             reply = await self._send(whole_source=True)
         if isinstance(reply, hiredis.ReplyError):
@@ -132,12 +144,13 @@ class Vote:
             raise NoVote(f"{self.server.address} got the question too late, by its own clock")
         return answer
 
-    async def _first_reply(self, first: asyncio.Future[Reply] | None) -> Reply:
-        if first is not None:
+    async def _first_reply(self) -> Reply:
+        if self._in_flight is not None:
             try:
-                return await first
+                return await self._in_flight
             except LinkLost:
-                pass  # the connection may have been dead for long; a new one shows whether the server is
+                # the connection may have been dead for long; a new one shows whether the server is
+                self.is_repeated = True
         await self.server.open()
         return await self._send()
 

@@ -25,6 +25,8 @@ _MEANING = {
 
 
 def explain(code: str, answer: str) -> str:
+    if "user executing the script can't" in answer:  # so says Redis 7.0 where others say NOPERM
+        code = "NOPERM"
     meaning = _MEANING.get(code)
     if "unknown command" in answer:
         meaning = "inturn needs Redis >= 7 or Valkey >= 7.2"

@@ -211,9 +211,10 @@ class Link(asyncio.Protocol):
             raise LinkRefused("the app was closed")
         opening = self._start_opening()
         await asyncio.wait((opening,), timeout=within_s)
-        if not opening.done() or opening.cancelled():
+        if opening.done() and not opening.cancelled():
+            opening.result()
+        if not self.is_up:  # not in time, or lost again before we woke up
             raise self._trouble
-        opening.result()
 
     def _start_opening(self) -> asyncio.Task[None]:
         if self._opening is None or self._opening.done():

@@ -8,18 +8,17 @@ its grant arrives late. A server that restarts without its data forgets its vote
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple
-from weakref import WeakKeyDictionary
+from typing import Literal, NamedTuple
 
 from inturn.errors import SettingsError
 from inturn.store import clock
 from inturn.store.redis import scripts
 from inturn.store.redis.address import Address
-from inturn.store.redis.ballot import Ballot, Call, Server, Vote
+from inturn.store.redis.ballot import Ballot, Call, Vote
+from inturn.store.redis.servers import Servers
 
 CLEAN_EVERY_S = 0.5
 CLOCK_DOUBT_S = 0.1
@@ -46,9 +45,9 @@ class QuorumGrant:
         with self._lock:
             if self._is_over:
                 return None
-            at = clock.now()
-            self._questions = [old for old in self._questions if old.deadline + CLOCK_DOUBT_S > at]
-            self._questions.append(make())
+            at, (acquiring, *later) = clock.now(), self._questions
+            later = [question for question in later if question.deadline + CLOCK_DOUBT_S > at]
+            self._questions = [acquiring, *later, make()]
             return self._questions[-1]
 
     def end(self) -> list[Ballot]:
@@ -74,9 +73,14 @@ class QuorumExtended(NamedTuple):
 
 
 class _Cleaning(NamedTuple):
-    """What remains to be seen to after a release: until `doubtful_until` what was asked before can take effect."""
+    """A release that was sent, and what it leaves in doubt.
+
+    `is_behind`: it follows everything that was asked on the same connection, so its answer is the last word.
+    Else what was asked before can take effect until `doubtful_until`.
+    """
 
     released: Vote
+    is_behind: bool
     doubtful_until: float
     life_s: float
     call: Call
@@ -94,29 +98,26 @@ class QuorumKeys:
 
 
 class QuorumStore:
-    """The servers. Each event loop has its own connections to them."""
+    """The verbs. Each is one question to all servers, or two."""
 
     def __init__(self, urls: Sequence[str], namespace: str, timeout_s: float) -> None:
         self.addresses = [Address.from_url(url) for url in urls]
         shown = [str(address) for address in self.addresses]
         if len(set(shown)) < len(shown):
             raise SettingsError(f"a server counts once, and one is named twice: {', '.join(shown)}")
-        self.majority = len(urls) // 2 + 1
-        self.timeout_s = timeout_s
+        self._servers = Servers(self.addresses, timeout_s)
+        self._timeout_s = timeout_s
+        self._spare = len(urls) - self._servers.majority
+        """How many servers may be away."""
         self._keys = QuorumKeys(namespace)
-        self._fit: set[Address] = set()
-        self._servers: WeakKeyDictionary[asyncio.AbstractEventLoop, list[Server]] = WeakKeyDictionary()
-        self._tasks: set[asyncio.Task[Any]] = set()
 
     def patience_s(self, ttl_s: float) -> float:
         """How long one question may take, so that two of them leave enough of the lease."""
-        return min(self.timeout_s, ttl_s / 4)
-
-    # -- the verbs -----------------------------------------------------------------------------------------------
+        return min(self._timeout_s, ttl_s / 4)
 
     async def acquire(self, name: str, token: str, ttl_s: float) -> QuorumGrant | QuorumRefusal:
         """One attempt. A token is used for one attempt only: what takes it back can then come at any time."""
-        await self.reach()
+        await self._servers.reach()
         patience_s = self.patience_s(ttl_s)
         keys, args = (self._keys.lock(name), self._keys.fence), (token, round(ttl_s * 1000))
         acquiring = self._ask("quorum_acquire", keys, args, patience_s, b"granted")
@@ -134,8 +135,6 @@ class QuorumStore:
             return QuorumGrant(name, token, fence, acquiring)
         finally:
             if not is_kept:
-                for vote in acquiring.votes:
-                    vote.stop()
                 self._take_back(name, token, [acquiring], ttl_s)
 
     async def extend(self, grant: QuorumGrant, life_s: float, patience_s: float) -> QuorumExtended:
@@ -147,7 +146,7 @@ class QuorumStore:
         await extending.decide()
         if extending.is_won:
             return QuorumExtended("extended", extending.sent_at, [])
-        is_lost = extending.words(b"lost") > len(self.addresses) - self.majority
+        is_lost = extending.words(b"lost") > self._spare
         return QuorumExtended("lost" if is_lost else "away", extending.sent_at, extending.failures)
 
     def release(self, grant: QuorumGrant, life_s: float) -> Ballot:
@@ -160,104 +159,54 @@ class QuorumStore:
             if isinstance(failure, SettingsError):
                 raise failure
         holders = [vote.reply[1].decode() for vote in ballot.votes if vote.reply and vote.word == b"busy"]
-        return QuorumRefusal(holders, failures, len(failures) > len(self.addresses) - self.majority)
-
-    # -- asking ----------------------------------------------------------------------------------------------------
-
-    async def reach(self) -> None:
-        """Connecting takes its time, which must not be taken off a lease: be connected to a majority first."""
-        servers = self._here()
-        opening = {self._start(server.open()) for server in servers if not server.is_ready}
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.timeout_s):
-                while self.majority - len(opening) <= sum(server.is_ready for server in servers) < self.majority:
-                    _, opening = await asyncio.wait(opening, return_when=asyncio.FIRST_COMPLETED)
+        return QuorumRefusal(holders, failures, len(failures) > self._spare)
 
     def _ask(
         self, verb: str, keys: tuple[str, ...], args: tuple[str | int, ...], patience_s: float, yes: bytes
     ) -> Ballot:
-        call = Call(scripts.load(verb), keys, args)
-        ballot = Ballot(self._here(), call, clock.now() + patience_s, yes)
-        for vote in ballot.votes:
-            self._keep(vote.task)
-        return ballot
-
-    def _here(self) -> list[Server]:
-        loop = asyncio.get_running_loop()
-        servers = self._servers.get(loop)
-        if servers is None:
-            servers = [Server(address, self.timeout_s, self._fit) for address in self.addresses]
-            self._servers[loop] = servers
-        return servers
-
-    # -- taking back -------------------------------------------------------------------------------------------------
+        return self._servers.ask(Call(scripts.load(verb), keys, args), clock.now() + patience_s, yes)
 
     def _take_back(self, name: str, token: str, questions: list[Ballot], life_s: float) -> Ballot:
-        key = (self._keys.lock(name),)
-        releasing = self._ask("quorum_release", key, (token,), self.timeout_s, b"released")
+        here = self._servers.here()
+        for question in questions:
+            for vote, server in zip(question.votes, here, strict=True):
+                if vote.server is server:  # else it is another loop's, and is not ours to stop
+                    vote.stop()
+        call = Call(scripts.load("quorum_release"), (self._keys.lock(name),), (token,))
+        releasing = self._servers.ask(call, clock.now() + self._timeout_s, b"released")
         for number, released in enumerate(releasing.votes):
             asked = [question.votes[number] for question in questions]
-            doubtful_until = max((vote.deadline for vote in asked if vote.is_open), default=0.0) + CLOCK_DOUBT_S
-            if any(vote.is_sent for vote in asked) or doubtful_until > clock.now():
-                cleaning = _Cleaning(
-                    released, doubtful_until, life_s, Call(scripts.load("quorum_release"), key, (token,))
+            undecided = [vote for vote in asked if vote.is_open]
+            if undecided or any(vote.is_sent for vote in asked):
+                doubtful_until = max((vote.deadline for vote in undecided), default=0.0) + CLOCK_DOUBT_S
+                is_behind = released.is_sent and all(
+                    vote.server is released.server and vote.was_in_flight for vote in undecided
                 )
+                cleaning = _Cleaning(released, is_behind, doubtful_until, life_s, call)
                 released.task.add_done_callback(partial(self._clean, cleaning))
         return releasing
 
     def _clean(self, cleaning: _Cleaning, task: asyncio.Task[None]) -> None:
         """See to it that the server keeps nothing of the token, if the release left a doubt."""
-        released, doubtful_until = cleaning.released, cleaning.doubtful_until
-        if released.reply is None or released.sent_at <= doubtful_until:
-            self._start(self._release_again(cleaning))
+        released = cleaning.released
+        is_last = cleaning.is_behind and not released.is_repeated
+        if released.reply is None or not (is_last or released.sent_at > cleaning.doubtful_until):
+            self._servers.start(self._release_again(cleaning))
 
     async def _release_again(self, cleaning: _Cleaning) -> None:
         """What was asked may be under way, and counts until its deadline; what it takes ends with its life."""
         ends_at = max(cleaning.doubtful_until, clock.now()) + cleaning.life_s
         await asyncio.sleep(cleaning.doubtful_until - clock.now())
         while clock.now() < ends_at:
-            again = Vote(cleaning.released.server, cleaning.call, clock.now() + self.timeout_s)
-            self._keep(again.task)
+            again = Vote(cleaning.released.server, cleaning.call, clock.now() + self._timeout_s)
+            self._servers.keep(again.task)
             await asyncio.wait({again.task})
             if again.reply is not None:
                 return
             await asyncio.sleep(CLEAN_EVERY_S)
 
-    # -- what runs in the background -----------------------------------------------------------------------------------
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._keep(task)
-        return task
-
-    def _keep(self, task: asyncio.Task[None]) -> None:
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # what matters of it was told to the ballot
-
     async def close(self) -> None:
-        """On this loop: let what is under way arrive, for a moment, and end the connections."""
-        loop = asyncio.get_running_loop()
-        ends_at = clock.now() + self.timeout_s
-        while (mine := self._tasks_of(loop)) and clock.now() < ends_at:
-            await asyncio.wait(mine, timeout=ends_at - clock.now())
-        for server in self._servers.pop(loop, ()):
-            server.close()
-        for task in mine:
-            task.cancel()
-        await asyncio.gather(*mine, return_exceptions=True)
-
-    def _tasks_of(self, loop: asyncio.AbstractEventLoop) -> list[asyncio.Task[Any]]:
-        return [task for task in list(self._tasks) if task.get_loop() is loop]
+        await self._servers.close()
 
     def forget(self) -> None:
-        """After a fork: drop every connection without touching what the parent owns."""
-        for servers in self._servers.values():
-            for server in servers:
-                server.forget()
-        self._servers = WeakKeyDictionary()
-        self._tasks = set()
+        self._servers.forget()

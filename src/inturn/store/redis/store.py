@@ -97,13 +97,13 @@ class RedisStore:
             _ACQUIRE, keys.lock(name), fixed, (token, owner, 1 if wait else 0), granting=name
         )
         status = reply[0]
+        doubt_until = clock.now() + self.timeout_s if attempts > 1 else 0.0
         if status == b"granted":
-            doubt_until = clock.now() + self.timeout_s if attempts > 1 else 0.0
             return Acquired("granted", reply[1], reply[2], reply[3], "", sent_at, doubt_until)
         if status == b"waiting":
-            return Acquired("waiting", 0, reply[1], 0, "", sent_at)
+            return Acquired("waiting", 0, reply[1], 0, "", sent_at, doubt_until)
         other = reply[1].decode() if isinstance(reply[1], bytes) else str(reply[1])
-        return Acquired(status.decode(), 0, 0, 0, other, sent_at)
+        return Acquired(status.decode(), 0, 0, 0, other, sent_at, doubt_until)
 
     async def release(self, name: str, token: str) -> Released:
         keys = self._keys[self.partition_of(name)]

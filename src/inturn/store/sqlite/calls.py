@@ -14,6 +14,7 @@ from typing import Any
 from inturn.errors import StoreUnavailable
 from inturn.observe import metrics
 from inturn.store import clock
+from inturn.store.sqlite import verbs
 
 GRACE_S = 0.1
 """A call that ran out of time is answered by the writer, with the reason; here only if the writer hangs."""
@@ -33,6 +34,10 @@ class Job:
         self.answer: Any = None
         self.error: Exception | None = None
 
+    def is_moot(self) -> bool:
+        """Nobody is left who could hold what it asks for."""
+        return self.verb is verbs.acquire and self.calls.loop.is_closed()
+
     def fail(self, why: str, cause: BaseException | None) -> None:
         verb = self.verb.__name__
         metrics.store_failures.labels(verb).inc()
@@ -47,22 +52,28 @@ class Calls:
         self._put = put
         self._timeout_s = timeout_s
         self._out: list[Job] = []
+        self._crowd = 1
+        """How many called together the last time: one who is alone need not wait for others."""
         self._flying: deque[Job] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
     def send(self, verb: Callable[..., Any], args: tuple[Any, ...]) -> asyncio.Future[Any]:
         job = Job(self, verb, args, clock.now() + self._timeout_s)
-        if not self._out:
-            # all callers that run in this tick make one batch, and so one commit
-            self.loop.call_soon(self._flush)
+        is_alone = not self._flying and self._crowd == 1
         self._out.append(job)
         self._flying.append(job)
+        if is_alone:
+            self._flush()
+        elif len(self._out) == 1:
+            # all callers that run in this tick make one batch, and so one commit
+            self.loop.call_soon(self._flush)
         if self._timer is None:
             self._timer = self.loop.call_later(self._timeout_s + GRACE_S, self._watch)
         return job.future
 
     def _flush(self) -> None:
         jobs, self._out = self._out, []
+        self._crowd = len(jobs)
         try:
             self._put(jobs)
         except RuntimeError as error:  # no thread can be started any more: the interpreter ends

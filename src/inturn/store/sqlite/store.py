@@ -24,7 +24,7 @@ from inturn.store.protocol import (
     Released,
     Request,
 )
-from inturn.store.sqlite import connection, fork, verbs, views
+from inturn.store.sqlite import connection, lifecycle, verbs, views
 from inturn.store.sqlite.address import DEFAULT_NAMESPACE, Address
 from inturn.store.sqlite.calls import Calls, Job
 from inturn.store.sqlite.transaction import Transaction, WallClock, wall_us
@@ -56,7 +56,7 @@ class SqliteStore:
         self._calls: WeakKeyDictionary[asyncio.AbstractEventLoop, Calls] = WeakKeyDictionary()
         self._starting = threading.Lock()
         self._listener: Listener = lambda notice: None
-        fork.watch(self)
+        lifecycle.watch_store(self)
 
     def listen(self, listener: Listener, reopened: Callable[[], None]) -> None:
         """`reopened` is never called: the inbox is read by number, so that nothing in it can be missed."""
@@ -122,8 +122,6 @@ class SqliteStore:
     # -- ending ----------------------------------------------------------------------------------------------
 
     def forget(self) -> None:
-        if self.writer is not None:
-            fork.leave_to_the_parent(self.writer)
         self.writer = None
         self._calls = WeakKeyDictionary()
         self._starting = threading.Lock()

@@ -19,6 +19,7 @@ from queue import Empty, SimpleQueue
 from inturn.errors import InTurnError
 from inturn.store import clock
 from inturn.store.protocol import Notice
+from inturn.store.sqlite import lifecycle
 from inturn.store.sqlite.address import Address
 from inturn.store.sqlite.calls import Job
 from inturn.store.sqlite.connection import explain, is_busy, is_passing, open_connection
@@ -55,17 +56,20 @@ class Writer:
         self._connection: sqlite3.Connection | None = None
         self._using = threading.Lock()
         """Held while the connection is used."""
+        self._obstacle: sqlite3.Error | None = None
+        """Why nothing could be committed of late."""
         self._inbox = Inbox(process)
         self._thread = threading.Thread(target=self._main, name="inturn-sqlite", daemon=True)
         self._thread.start()
+        lifecycle.watch_writer(self)
 
     def put(self, jobs: list[Job]) -> None:
         self._queue.put(jobs)
 
-    def stop(self) -> None:
+    def stop(self, within_s: float | None = None) -> None:
         """Finish what was put, then end. A call that was not begun has a deadline; a disk that hangs has none."""
         self._queue.put(None)
-        self._thread.join(timeout=2 * self._timeout_s)
+        self._thread.join(2 * self._timeout_s if within_s is None else within_s)
         if self._thread.is_alive():
             log.warning("%s does not answer: its thread is left behind", self._address)
 
@@ -75,6 +79,8 @@ class Writer:
         try:
             while True:
                 jobs = self._take()
+                if self._is_stopping:
+                    jobs = [job for job in jobs if not job.is_moot()]
                 if jobs:
                     self._run(jobs)
                 elif self._is_stopping:
@@ -116,10 +122,9 @@ class Writer:
 
     def _try(self, jobs: list[Job]) -> tuple[list[Job], Exception | None]:
         """One transaction, or nothing of it: then this answers the jobs that were in it, and the failure."""
-        obstacle: sqlite3.Error | None = None
         started_at = clock.now()
         while True:
-            jobs = self._still_wanted(jobs, obstacle)
+            jobs = self._still_wanted(jobs)
             if not jobs:
                 return [], None
             try:
@@ -128,19 +133,20 @@ class Writer:
             except sqlite3.Error as error:
                 if not is_busy(error):
                     return jobs, error
-                obstacle = error
+                self._obstacle = error
                 waited_s = clock.now() - started_at
                 time.sleep(min(max(SHORTEST_PAUSE_S, waited_s / 100), LONGEST_PAUSE_S))
             except Exception as error:  # noqa: BLE001 - whatever it was, it is the caller's to hear
                 return jobs, error
             else:
+                self._obstacle = None
                 self._inbox.committed(tx)
                 for notice in tx.notices:
                     self._pass_on(notice)
                 return [], None
 
-    def _still_wanted(self, jobs: list[Job], obstacle: sqlite3.Error | None) -> list[Job]:
-        at = clock.now()
+    def _still_wanted(self, jobs: list[Job]) -> list[Job]:
+        at, obstacle = clock.now(), self._obstacle
         if min(job.deadline for job in jobs) > at:
             return jobs
         for job in jobs:

@@ -1,0 +1,101 @@
+"""What a figure says follows from its rounds, and its bar can be missed."""
+
+from __future__ import annotations
+
+from io import StringIO
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console
+
+from inturn.bench.figures import BARS, Bar, Figure, ratio, rounded
+from inturn.bench.handover import Ran, gaps
+from inturn.bench.picture import draw
+from inturn.bench.report import CHARTS, charts, show
+
+FACTS = {
+    "versions": {"python": "3.11.7", "redis-server": "7.0.15", "redis": "8.1.0"},
+    "machine": {"cpus": 2, "cpus_taken_by_others": 0.9, "system": "Linux"},
+    "date": "2026-11-15T20:00:00+00:00",
+    "rounds": 3,
+    "seconds": 9.5,
+}
+
+
+def some_figures() -> list[Figure]:
+    return [Figure(name, 3.0, "calls", {"inturn": [3.0], "<peer>": [0.1]}) for name, _, _ in CHARTS]
+
+
+def test_a_ratio_is_the_median_of_the_rounds_ratios() -> None:
+    rounds = {"inturn": [10.0, 20.0, 90.0], "redis-py": [5.0, 5.0, 9.0]}
+    figure = ratio("throughput_vs_redis_py", "per second", rounds, "inturn", "redis-py")
+    assert figure.value == 4
+    assert figure.is_reached
+
+
+@pytest.mark.parametrize(
+    ("bar", "measured", "reached"),
+    [
+        (Bar(">=", 4), 3.99, False),
+        (Bar(">=", 4), 4, True),
+        (Bar("<=", 1), 1.01, False),
+        (Bar("<=", 1), 1.0, True),
+        (Bar("==", 2), 2.01, False),
+        (Bar("==", 2), 2.0, True),
+        (Bar(">=", None), 0.1, None),
+    ],
+)
+def test_a_bar_is_reached_or_missed(bar: Bar, measured: float, reached: bool | None) -> None:
+    assert bar.is_reached_by(measured) is reached
+
+
+def test_of_an_object_the_median_is_held_against_the_bar() -> None:
+    assert Figure("handoff_across_processes_ms", {"median": 0.9, "p90": 5.0}, "ms", {}).is_reached
+    assert not Figure("handoff_across_processes_ms", {"median": 1.1, "p90": 5.0}, "ms", {}).is_reached
+
+
+def test_the_details_of_a_figure() -> None:
+    figure = Figure("round_trips_uncontended", 2.0, "calls", {"inturn": [2.00012, 2.0]}, {"windows": 2})
+    assert figure.details() == {
+        "value": 2.0,
+        "bar": "== 2",
+        "reached": True,
+        "unit": "calls",
+        "medians_by_round": {"inturn": [2.0, 2.0]},
+        "windows": 2,
+    }
+
+
+def test_the_body_is_no_part_of_a_hand_over() -> None:
+    bodies = [Ran(5.0, 6.0, 1), Ran(0.0, 1.0, 0), Ran(1.5, 4.0, 0)]
+    assert gaps(bodies) == [0.5, 1.0]
+    assert gaps(bodies, between_processes=True) == [1.0]
+
+
+@pytest.mark.parametrize(("value", "shown"), [(0.123456, 0.1235), (12.3456, 12.35), (12345.6, 12346.0)])
+def test_numbers_have_as_many_digits_as_mean_something(value: float, shown: float) -> None:
+    assert rounded(value) == shown
+
+
+def test_every_chart_shows_a_figure_that_exists() -> None:
+    assert {name for name, _, _ in CHARTS} <= set(BARS)
+
+
+def test_the_picture_is_well_formed_and_to_scale() -> None:
+    picture = ElementTree.fromstring(draw(charts(some_figures()), FACTS))
+    bars = [
+        float(rect.attrib["width"]) for rect in picture.iter("{http://www.w3.org/2000/svg}rect") if "rx" in rect.attrib
+    ]
+    assert len(bars) == 2 * len(CHARTS)
+    assert bars[1] / bars[0] == pytest.approx(1 / 30, rel=0.01)
+    assert "<peer>" in [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_the_terminal_shows_what_was_missed_and_that_the_machine_was_busy() -> None:
+    console = Console(file=StringIO(), record=True, width=100)
+    show(console, some_figures(), FACTS)
+    shown = console.export_text()
+    assert "latency_vs_redis_py" in shown
+    assert "missed" in shown
+    assert "reached" in shown
+    assert "kept 0.9 CPUs busy" in shown

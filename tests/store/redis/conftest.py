@@ -1,0 +1,56 @@
+"""Processes at a server of one's own choice."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+import redis
+
+from inturn.services import PrivateRedis
+from inturn.store.redis.store import RedisStore
+from tests.store.redis.proxy import Proxy
+from tests.store.world import Peer
+
+Open = Callable[..., Peer]
+"""`open_at(url, timeout_s=2, ...)`: a new process, not connected yet."""
+
+
+class RedisPeer(Peer):
+    store: RedisStore
+
+
+@pytest.fixture
+async def open_at(namespace: str) -> AsyncIterator[Callable[..., RedisPeer]]:
+    peers: list[RedisPeer] = []
+
+    def open_at(url: str, *, timeout_s: float = 2.0, **options: Any) -> RedisPeer:
+        process = f"host:{os.getpid()}:{len(peers):04x}"
+        peers.append(RedisPeer(RedisStore(url, process, timeout_s=timeout_s, **{"namespace": namespace, **options})))
+        return peers[-1]
+
+    yield open_at
+    for peer in peers:
+        await peer.store.close()
+
+
+@pytest.fixture
+async def proxy(redis_server: PrivateRedis) -> AsyncIterator[Proxy]:
+    """In front of the server that all tests share."""
+    async with Proxy(redis_server.port) as proxy:
+        yield proxy
+
+
+def admin(server: PrivateRedis, **options: Any) -> redis.Redis:
+    """For what the owner of the server does to it."""
+    return redis.Redis(unix_socket_path=server.socket_url.removeprefix("unix://"), **options)
+
+
+async def started(call: Any) -> asyncio.Task[Any]:
+    """The call is on its way."""
+    task = asyncio.ensure_future(call)
+    await asyncio.sleep(0)
+    return task

@@ -1,0 +1,226 @@
+"""The server is away, stands still, or comes back with or without its memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from inturn.errors import StoreUnavailable
+from inturn.services import PrivateRedis
+from inturn.store import clock
+from inturn.store.redis import link as links
+from inturn.store.redis.link import LinkLost
+from tests.store.redis.conftest import Open, admin, started
+from tests.store.redis.proxy import Proxy
+from tests.store.world import until
+
+
+@pytest.fixture
+def durable_redis() -> Iterator[PrivateRedis]:
+    with PrivateRedis(appendonly=True, extra=("--appendfsync", "always")) as server:
+        yield server
+
+
+async def test_an_absent_server_is_given_up_in_time_and_named(open_at: Open, unused_tcp_port: int) -> None:
+    peer = open_at(f"redis://:topsecret@127.0.0.1:{unused_tcp_port}/0", timeout_s=0.5)
+    sent_at = clock.now()
+    with pytest.raises(StoreUnavailable) as gone:
+        await peer.acquire(peer.ask("n"))
+    assert 0.5 <= clock.now() - sent_at < 1.0
+    assert "Connect call failed" in str(gone.value)
+    assert f"127.0.0.1:{unused_tcp_port}" in str(gone.value)
+    assert "topsecret" not in f"{gone.value} {gone.value.__cause__} {gone.value.__cause__.__cause__}"  # type: ignore[union-attr]
+    assert isinstance(gone.value.__cause__, LinkLost)
+    with pytest.raises(StoreUnavailable):
+        await peer.store.check()
+    with pytest.raises(StoreUnavailable):
+        await peer.store.command("GET", "n")
+
+
+@pytest.mark.parametrize("url", ["redis://no-such-host.invalid", "redis://a..b", "unix:///no/such/socket"])
+async def test_a_server_that_cannot_be_found_is_given_up_in_time(open_at: Open, url: str) -> None:
+    peer = open_at(url, timeout_s=0.3)
+    sent_at = clock.now()
+    with pytest.raises(StoreUnavailable, match="cannot connect") as gone:
+        await peer.acquire(peer.ask("n"))
+    assert clock.now() - sent_at < 1.0
+    assert gone.value.__cause__ is not None
+
+
+async def test_after_a_restart_with_its_data_all_goes_on(durable_redis: PrivateRedis, open_at: Open) -> None:
+    peer = open_at(durable_redis.url, timeout_s=5)
+    held = await peer.hold("held")
+    durable_redis.kill()
+    acquiring = await started(peer.acquire(peer.ask("n")))
+    with pytest.raises(StoreUnavailable):
+        await open_at(durable_redis.url, timeout_s=0.2).beat()
+    assert not acquiring.done()
+    await asyncio.to_thread(durable_redis.start)
+    assert (await acquiring).status == "granted"
+    view = await peer.store.inspect("held")
+    assert view is not None
+    assert view.holders[0].token == held.token
+    assert (await peer.release(held)).status == "released"
+
+
+async def test_after_a_restart_without_its_data_a_late_release_is_refused_and_fences_grow(
+    fresh_redis: PrivateRedis, open_at: Open
+) -> None:
+    peer = open_at(fresh_redis.url, timeout_s=5)
+    request = peer.ask("held")
+    before = await peer.acquire(request)
+    await asyncio.to_thread(fresh_redis.restart, keep_data=False)
+    assert (await peer.release(request)).status == "lost"
+    after = await peer.acquire(peer.ask("held"))
+    assert (after.status, after.fence > before.fence) == ("granted", True)
+
+
+async def test_a_link_that_nobody_uses_comes_back_by_itself_and_hears_pushes_again(
+    fresh_redis: PrivateRedis, open_at: Open
+) -> None:
+    holder, waiter = open_at(fresh_redis.url), open_at(fresh_redis.url)
+    held = await holder.hold("n")
+    waiting = await waiter.wait_for("n")
+    reopened: list[bool] = []
+    waiter.store.listen(waiter.notices.append, lambda: reopened.append(True))
+    with admin(fresh_redis) as owner:
+        owner.client_kill_filter(_type="pubsub")
+        await until(lambda: reopened)
+        # the holder's call may find its own connection cut, too
+        assert (await holder.release(held)).status == "released"
+    await until(lambda: waiter.told("granted", waiting))
+    assert len(reopened) == 1
+
+
+async def test_a_server_that_stands_still_ends_calls_in_time_and_serves_them_again(
+    fresh_redis: PrivateRedis, open_at: Open
+) -> None:
+    peer = open_at(fresh_redis.url, timeout_s=1)
+    await peer.release(await peer.hold("warm"))
+    fresh_redis.pause()
+    sent_at = clock.now()
+    given_up = [peer.ask("n") for _ in range(20)]
+    answers = await asyncio.gather(*map(peer.acquire, given_up), return_exceptions=True)
+    assert 1.0 <= clock.now() - sent_at < 1.6
+    assert all(isinstance(answer, StoreUnavailable) for answer in answers)
+    assert "no reply within" in str(answers[0])
+    fresh_redis.resume()
+    request = await peer.hold("n")  # so none of those that were given up holds it, or waits for it
+    view = await peer.store.inspect("n")
+    assert view is not None
+    assert (len(view.holders), view.waiters) == (1, ())
+    assert (await peer.release(request)).status == "released"
+
+
+async def test_a_pause_that_is_shorter_than_the_deadline_is_waited_out(
+    fresh_redis: PrivateRedis, open_at: Open
+) -> None:
+    peer = open_at(fresh_redis.url, timeout_s=4)
+    await peer.release(await peer.hold("warm"))
+    fresh_redis.pause()
+    acquiring = await started(peer.acquire(peer.ask("n")))
+    await asyncio.sleep(0.3)
+    fresh_redis.resume()
+    assert (await acquiring).doubt_until == 0.0  # the first attempt was answered
+
+
+async def test_an_idle_link_does_not_make_the_first_late_reply_take_longer(
+    fresh_redis: PrivateRedis, open_at: Open
+) -> None:
+    peer = open_at(fresh_redis.url, timeout_s=0.4)
+    await peer.release(await peer.hold("warm"))
+    await asyncio.sleep(0.3)  # the link has looked, found nothing in flight, and set its clock for the next look
+    fresh_redis.pause()
+    sent_at = clock.now()
+    with pytest.raises(StoreUnavailable):
+        await peer.acquire(peer.ask("n"))
+    assert clock.now() - sent_at < 0.8
+
+
+async def test_bytes_that_arrive_after_the_deadline_change_nothing(proxy: Proxy, open_at: Open) -> None:
+    peer = open_at(proxy.url, timeout_s=0.4)
+    await peer.release(await peer.hold("warm"))
+    held = await peer.hold("held")
+    proxy.freeze("request")
+    given_up = await asyncio.gather(peer.acquire(peer.ask("n")), peer.release(held), return_exceptions=True)
+    assert all(isinstance(answer, StoreUnavailable) for answer in given_up)
+    proxy.thaw()
+    await until(lambda: proxy.undelivered.count(b"stale") == 2)
+    assert await peer.store.inspect("n") is None
+    view = await peer.store.inspect("held")
+    assert view is not None
+    assert view.holders[0].token == held.token
+
+
+async def test_a_half_open_connection_is_found_by_the_calls_in_flight(proxy: Proxy, open_at: Open) -> None:
+    peer = open_at(proxy.url, timeout_s=2)
+    await peer.release(await peer.hold("warm"))
+    proxy.freeze()
+    sent_at = clock.now()
+    acquiring = [await started(peer.acquire(peer.ask(f"n{n}"))) for n in range(10)]
+    await until(lambda: proxy.connections == 2)  # given up after half of the deadline, and connected anew
+    assert 0.9 < clock.now() - sent_at < 1.5
+    proxy.thaw()
+    answers = await asyncio.gather(*acquiring)
+    assert {answer.status for answer in answers} == {"granted"}
+    assert clock.now() - sent_at < 2.0
+
+
+@pytest.mark.parametrize("way", ["request", "reply"])
+async def test_a_half_open_connection_is_found_by_a_ping_while_only_a_push_is_waited_for(
+    redis_server: PrivateRedis, proxy: Proxy, open_at: Open, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    monkeypatch.setattr(links, "QUIET_S", 0.2)
+    holder, waiter = open_at(redis_server.url), open_at(proxy.url, timeout_s=0.4)
+    held = await holder.hold("n")
+    waiting = await waiter.wait_for("n")
+    proxy.freeze(way)
+    await until(lambda: "HELLO" in proxy.commands[1:] or proxy.connections > 1, within_s=2)
+    assert "PING" in proxy.commands or way == "request"
+    proxy.thaw()
+    reopened: list[bool] = []
+    waiter.store.listen(waiter.notices.append, lambda: reopened.append(True))
+    await until(lambda: reopened or waiter.store._link().is_up)
+    assert (await holder.release(held)).status == "released"
+    await until(lambda: waiter.told("granted", waiting))
+
+
+async def test_a_quiet_connection_that_lives_is_kept(
+    proxy: Proxy, open_at: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(links, "QUIET_S", 0.05)
+    peer = open_at(proxy.url, timeout_s=0.4)
+    await peer.release(await peer.hold("warm"))
+    await until(lambda: proxy.commands.count("PING") >= 3)
+    assert proxy.connections == 1
+
+
+async def test_a_server_that_greets_everyone_and_hangs_up_is_not_hammered(proxy: Proxy, open_at: Open) -> None:
+    peer = open_at(proxy.url, timeout_s=0.5)
+    await peer.store._link().open()
+    greeting = proxy.passed["reply"]
+    proxy.cut(0, *[greeting] * 1000)
+    with pytest.raises(StoreUnavailable):
+        await peer.acquire(peer.ask("n"))
+    assert 3 < proxy.connections < 30
+
+
+async def test_a_server_that_does_not_let_us_in_any_more_is_not_hammered(
+    fresh_redis: PrivateRedis, open_at: Open
+) -> None:
+    with admin(fresh_redis) as owner:
+        owner.acl_setuser("tenant", enabled=True, passwords=["+pw"], keys=["*"], channels=["*"], commands=["+@all"])
+        peer = open_at(f"redis://tenant:pw@127.0.0.1:{fresh_redis.port}/0")
+        await peer.release(await peer.hold("warm"))
+        owner.acl_setuser("tenant", reset_passwords=True, enabled=True, passwords=["+other"])
+        owner.client_kill_filter(_type="pubsub")
+        with pytest.raises(StoreUnavailable, match="WRONGPASS"):
+            await peer.acquire(peer.ask("n"))
+        asked = owner.info("commandstats")["cmdstat_hello"]["calls"]
+        await asyncio.sleep(0.5)
+        assert owner.info("commandstats")["cmdstat_hello"]["calls"] - asked < 15
+        owner.acl_setuser("tenant", enabled=True, passwords=["+pw"])
+        await until(lambda: peer.store._link().is_up)  # it comes back without being called
+        await peer.release(await peer.hold("n"))
