@@ -75,7 +75,7 @@ def _schemes(names: Iterable[str]) -> str:
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), _must("be a number of seconds greater than 0")]
 Switch = Annotated[bool, _must("be true or false")]
 Namespace = Annotated[
-    str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,64}$"), _must("be 1 to 64 letters, digits or any of _ . : -")
+    str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$"), _must("be 1 to 64 letters, digits or any of _ . -")
 ]
 Partitions = Annotated[int, Field(ge=1, le=1024), _must("be a whole number from 1 to 1024")]
 StoreUrl = Annotated[str, _url(*STORE_SCHEMES), _must(_schemes(STORE_SCHEMES))]

@@ -11,8 +11,6 @@ import types
 from collections.abc import Coroutine, Generator
 from typing import Any, Literal, TypeVar
 
-from inturn import InTurn
-
 T = TypeVar("T")
 When = Literal["before", "with"]
 
@@ -55,15 +53,5 @@ def _counted(number: int, when: When, work: Coroutine[Any, Any, T]) -> Generator
         value = error = None
         try:
             value = yield awaited
-        except BaseException as thrown:  # noqa: BLE001: it is passed on
+        except BaseException as thrown:  # noqa: BLE001 - it is passed on
             error = thrown
-
-
-async def is_free(app: InTurn, name: str, within: float) -> bool:
-    """Whether, in time, nobody holds it and nobody waits for it."""
-    deadline = asyncio.get_running_loop().time() + within
-    while await app.locks.inspect(name) is not None:
-        if asyncio.get_running_loop().time() > deadline:
-            return False
-        await asyncio.sleep(0.005)
-    return True

@@ -1,4 +1,4 @@
-"""A process that adds to a number in a file, so that two at once lose updates: `counting.py URL NAMESPACE FILE TIMES`."""
+"""A process that adds to a number in a file; two at once lose updates: `counting.py URL NAMESPACE FILE TIMES`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,27 @@ from inturn import InTurn
 from tests.acceptance.actor import say
 
 
-async def main(url: str, namespace: str, file: Path, times: int) -> None:
+class Counter:
+    def __init__(self, file: str) -> None:
+        self._file = Path(file)
+
+    def read(self) -> int:
+        return int(self._file.read_text())
+
+    def write(self, count: int) -> None:
+        self._file.write_text(str(count))
+
+
+async def main(url: str, namespace: str, counter: Counter, times: int) -> None:
     async with InTurn(url, namespace=namespace) as app:
         say("ready")
         sys.stdin.readline()
 
         async def add() -> None:
             async with app.lock("counter", ttl=5):
-                count = int(file.read_text())
+                count = counter.read()
                 await asyncio.sleep(0)
-                file.write_text(str(count + 1))
+                counter.write(count + 1)
 
         for _ in range(times // 2):
             await asyncio.gather(add(), add())
@@ -27,4 +38,4 @@ async def main(url: str, namespace: str, file: Path, times: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4])))
+    asyncio.run(main(sys.argv[1], sys.argv[2], Counter(sys.argv[3]), int(sys.argv[4])))

@@ -44,7 +44,7 @@ def until_free(url: str, namespace: str, name: str = "x", within: float = 5.0) -
 
 
 def stop(child: Child, url: str, namespace: str) -> None:
-    """SIGSTOP; on SQLite not inside of a transaction, where it would stop the store for everyone (see docs/locks.md)."""
+    """SIGSTOP; on SQLite not inside of a transaction, where it would stop the store for everyone."""
     while True:
         child.signal(signal.SIGSTOP)
         if not url.startswith("sqlite:") or _is_writable(str(Address.from_url(url, namespace))):

@@ -13,7 +13,7 @@ import pytest
 from inturn import InTurn
 from inturn.services import PrivateRedis
 from inturn.settings import Settings
-from tests.acceptance.cancelling import is_free
+from tests.acceptance.soon import is_soon_free, soon, soon_waiting
 from tests.chaos.proxy import Connection, Proxy
 
 TIMEOUT_S = 0.6
@@ -40,9 +40,7 @@ async def near(redis_url: str, namespace: str) -> AsyncIterator[InTurn]:
 
 async def _hold_back(connection: Connection) -> None:
     """Until a call is held back; then its caller loses the connection, and the call is under way."""
-    async with asyncio.timeout(5):
-        while not connection.held_back:
-            await asyncio.sleep(0.001)
+    await soon(lambda: connection.held_back > 0)
     connection.abort_client()
 
 
@@ -50,9 +48,7 @@ async def _deliver(connection: Connection) -> None:
     """What was held back arrives, and the server has answered it, though nobody hears that."""
     before = connection.answered
     connection.request_flows.set()
-    async with asyncio.timeout(5):
-        while connection.answered == before:
-            await asyncio.sleep(0.001)
+    await soon(lambda: connection.answered > before)
 
 
 @pytest.mark.parametrize("wait_s", [0.0, 0.1])
@@ -68,7 +64,7 @@ async def test_a_late_acquire_of_a_caller_that_was_refused_meanwhile_holds_nothi
     assert not await asking
     await held.release()
     await _deliver(main)
-    assert await is_free(near, "x", within=TIMEOUT_S + 2.0)
+    assert await is_soon_free(near, "x", within=TIMEOUT_S + 2.0)
 
 
 async def test_a_late_acquire_of_a_lock_that_was_granted_and_released_meanwhile_holds_nothing(
@@ -82,7 +78,7 @@ async def test_a_late_acquire_of_a_lock_that_was_granted_and_released_meanwhile_
     assert await asking
     await lock.release()
     await _deliver(main)
-    assert await is_free(near, "x", within=TIMEOUT_S + 2.0)
+    assert await is_soon_free(near, "x", within=TIMEOUT_S + 2.0)
 
 
 async def test_a_late_question_of_a_waiter_that_was_granted_meanwhile_holds_nothing(
@@ -93,15 +89,15 @@ async def test_a_late_question_of_a_waiter_that_was_granted_meanwhile_holds_noth
     (main,) = proxy.connections
     await first.acquire()
     waiting = asyncio.create_task(second.acquire())
-    await _until_waiting(near, 1)
+    await soon_waiting(near, 1)
     main.request_flows.clear()
     far.process.registry.look_again()
-    far.process.registry._once_more("x", first.lease.token, 0.0)  # as after a release that could not be sent
+    far.process.registry.once_more("x", first.lease.token, 0.0)  # as after a release that could not be sent
     assert await waiting
     await _hold_back(main)
     await second.release()
     await _deliver(main)
-    assert await is_free(near, "x", within=TIMEOUT_S + 2.0)
+    assert await is_soon_free(near, "x", within=TIMEOUT_S + 2.0)
 
 
 async def test_a_grant_whose_answer_was_lost_reaches_its_waiter(proxy: Proxy, far: InTurn, near: InTurn) -> None:
@@ -109,18 +105,12 @@ async def test_a_grant_whose_answer_was_lost_reaches_its_waiter(proxy: Proxy, fa
     first, second = far.lock("x", ttl=10, owner="first"), far.lock("x", ttl=10, owner="second")
     await first.acquire()
     waiting = asyncio.create_task(second.acquire())
-    await _until_waiting(near, 1)
+    await soon_waiting(near, 1)
     proxy.cut_reply_to = first.lease.token.encode()
-    far.process.registry._once_more("x", first.lease.token, 0.0)
+    far.process.registry.once_more("x", first.lease.token, 0.0)
     async with asyncio.timeout(5):
         assert await waiting
     await second.release()
-
-
-async def _until_waiting(app: InTurn, number: int) -> None:
-    async with asyncio.timeout(5):
-        while (view := await app.locks.inspect("x")) is None or len(view.waiters) != number:
-            await asyncio.sleep(0.002)
 
 
 async def test_a_bare_lease_that_is_lost_leaves_its_body_the_margin_to_stop(
@@ -132,11 +122,11 @@ async def test_a_bare_lease_that_is_lost_leaves_its_body_the_margin_to_stop(
     await lock.acquire()
     lease = lock.lease
     waiting = asyncio.create_task(near.lock("x").acquire())
-    await _until_waiting(near, 1)
-    while len(proxy.connections) < 2:
-        await asyncio.sleep(0.001)
+    await soon_waiting(near, 1)
+    await soon(lambda: len(proxy.connections) == 2)
     (heartbeat,) = proxy.connections - {main}
-    heartbeat.request_flows.clear()
+    proxy.is_open = False  # what is connected stays, and nothing new comes through
+    heartbeat.abort()
     async with asyncio.timeout(5):
         while not lease.lost:
             assert not waiting.done(), "it was granted to the next one before its holder could know"

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from inturn import InTurn
-from tests.acceptance.cancelling import Cancelled, When, cancelled_at, is_free
+from tests.acceptance.cancelling import Cancelled, When, cancelled_at
+from tests.acceptance.soon import is_soon_free, soon_waiting
 
 MOST = 200
 """More awaits than any of these can have."""
@@ -49,7 +50,7 @@ async def test_an_acquire_can_be_cancelled_at_every_await(app: InTurn, other: In
         try:
             await cancelled_at(number, when, lock.acquire())
         except Cancelled:
-            assert await is_free(other, "x", within=1.0)
+            assert await is_soon_free(other, "x", within=1.0)
             raise
         await lock.release()
 
@@ -65,7 +66,7 @@ async def test_the_first_acquire_of_an_app_can_be_cancelled_at_every_await(
         try:
             await cancelled_at(number, when, lock.acquire())
         except Cancelled:
-            assert await is_free(other, "x", within=1.0)
+            assert await is_soon_free(other, "x", within=1.0)
             async with asyncio.timeout(5):  # the app still works
                 async with app.lock("x"):
                     pass
@@ -95,7 +96,7 @@ async def test_a_waiting_acquire_can_be_cancelled_at_every_await(
             await held.release()
             await asking
         except Cancelled:
-            assert await is_free(other, "x", within=1.0)
+            assert await is_soon_free(other, "x", within=1.0)
             raise
         await lock.release()
 
@@ -109,7 +110,7 @@ async def test_a_release_can_be_cancelled_at_every_await(app: InTurn, other: InT
         try:
             await cancelled_at(number, when, lock.release())
         finally:
-            assert await is_free(other, "x", within=1.0)
+            assert await is_soon_free(other, "x", within=1.0)
 
     assert await at_every_await(attempt) >= 1
 
@@ -124,7 +125,7 @@ async def test_a_body_can_be_cancelled_at_every_await(app: InTurn, other: InTurn
         try:
             await cancelled_at(number, when, guarded())
         finally:
-            assert await is_free(other, "x", within=1.0)
+            assert await is_soon_free(other, "x", within=1.0)
 
     assert await at_every_await(attempt) >= 4
 
@@ -137,9 +138,7 @@ async def test_a_timed_out_wait_can_be_cancelled_at_every_await(app: InTurn, oth
         try:
             assert not await cancelled_at(number, when, app.lock("x", wait=0.01).acquire())
         finally:
-            async with asyncio.timeout(1):
-                while (view := await other.locks.inspect("x")) is not None and view.waiters:
-                    await asyncio.sleep(0.002)
+            await soon_waiting(other, 0, within=1.0)
 
     assert await at_every_await(attempt) >= 3
     await held.release()
@@ -149,11 +148,9 @@ async def test_the_next_waiter_gets_what_a_cancelled_one_leaves(app: InTurn, oth
     held = other.lock("x", owner="the one before")
     await held.acquire()
     first = asyncio.create_task(app.lock("x", owner="first").acquire())
-    while (view := await other.locks.inspect("x")) is None or len(view.waiters) < 1:
-        await asyncio.sleep(0.001)
+    await soon_waiting(other, 1)
     second = asyncio.create_task(other.lock("x", owner="second").acquire())
-    while (view := await other.locks.inspect("x")) is None or len(view.waiters) < 2:
-        await asyncio.sleep(0.001)
+    await soon_waiting(other, 2)
     await held.release()
     first.cancel()
     async with asyncio.timeout(2):

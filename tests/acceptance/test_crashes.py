@@ -25,9 +25,7 @@ def test_the_lock_of_a_killed_holder_goes_to_the_waiter_of_another_process(
     assert second["fence"] > first["fence"]
 
 
-def test_a_killed_waiter_costs_the_next_one_a_heartbeat_at_most(
-    troupe: Troupe, store_url: str, namespace: str
-) -> None:
+def test_a_killed_waiter_costs_the_next_one_a_heartbeat_at_most(troupe: Troupe, store_url: str, namespace: str) -> None:
     holder, doomed, waiter = troupe.actors(3, store_url, namespace)
     holder.tell("hold", name="x", ttl=TTL)
     holder.hears("granted", "x")
@@ -77,9 +75,7 @@ def test_a_stopped_holder_is_overtaken_and_cannot_release_any_more(
         waiter.hears("released", name)
 
 
-def test_processes_hand_over_in_the_order_in_which_they_came(
-    troupe: Troupe, store_url: str, namespace: str
-) -> None:
+def test_processes_hand_over_in_the_order_in_which_they_came(troupe: Troupe, store_url: str, namespace: str) -> None:
     actors = troupe.actors(2, store_url, namespace)
     actors[0].tell("hold", name="x", ttl=TTL)
     fence = actors[0].hears("granted", "x")["fence"]

@@ -11,6 +11,7 @@ from inturn import InTurn
 from inturn.errors import LeaseLost
 from inturn.services import PrivateRedis
 from inturn.settings import Settings
+from tests.acceptance.soon import soon
 from tests.acceptance.troupe import Troupe
 from tests.chaos.proxy import Proxy
 
@@ -18,9 +19,7 @@ TTL = 1.0
 SLACK = 1.0
 
 
-def test_fences_grow_on_after_redis_came_back_empty(
-    troupe: Troupe, fresh_redis: PrivateRedis, namespace: str
-) -> None:
+def test_fences_grow_on_after_redis_came_back_empty(troupe: Troupe, fresh_redis: PrivateRedis, namespace: str) -> None:
     (actor,) = troupe.actors(1, fresh_redis.url, namespace)
     fences = []
     for _ in range(3):
@@ -58,8 +57,9 @@ async def test_a_release_that_is_repeated_after_the_memory_was_lost_is_refused(
         app = InTurn(proxy.url, namespace=namespace, settings=Settings(store_timeout=2.0))
         lock = app.lock("x", ttl=10)
         await lock.acquire()
-        while app.process.heartbeat.deadline_of(lock.lease) < lock.lease.confirmed_at + 9.0001:
-            await asyncio.sleep(0.005)  # until the heartbeat has beaten once, and pauses
+        lease = lock.lease
+        # until the heartbeat has beaten once, and pauses
+        await soon(lambda: app.process.heartbeat.deadline_of(lease) > lease.confirmed_at + 9.0001)
         await asyncio.to_thread(fresh_redis.restart, keep_data=False)
         async with app.lock("y", ttl=10):  # the process is known to the new memory
             proxy.cut_replies()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,7 @@ def test_threads_take_turns_and_each_has_its_own_hold(store_url: str, namespace:
                     inside += 1
                     most = max(most, inside)
                     fences.append(lease.fence)
+                    time.sleep(0.0005)
                     inside -= 1
 
         threads = [threading.Thread(target=work) for _ in range(5)]

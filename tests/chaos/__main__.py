@@ -32,10 +32,8 @@ async def play(scenario: Scenario, lock: str, seconds: float, seed: int, console
     began = time.monotonic()
     result = await Run(scenario, lock, seconds, seed).play()
     found = ", ".join(f"{number} {kind}" for kind, number in sorted(count(result.violations).items()))
-    took = time.monotonic() - began
-    console.print(
-        f"{scenario.store:7} {scenario.name:21} {lock:7} {took:5.1f} s {len(result.history.holds):6} holds  {found or 'good'}"
-    )
+    took, holds = time.monotonic() - began, len(result.history.holds)
+    console.print(f"{scenario.store:7} {scenario.name:21} {lock:7} {took:5.1f} s {holds:6} holds  {found or 'good'}")
     return result
 
 

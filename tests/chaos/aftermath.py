@@ -11,7 +11,6 @@ import redis
 from inturn import InTurn
 from inturn.errors import LockTimeout
 from inturn.locks.lock import Lock
-from inturn.store.sqlite.address import Address
 from tests.chaos.checker import Violation
 from tests.chaos.history import now
 from tests.chaos.load import Load
@@ -62,7 +61,7 @@ async def what_is_left(app: InTurn, load: Load) -> list[Violation]:
 def leftovers(load: Load) -> list[str]:
     """Keys or rows that a store without holders and waiters must not have."""
     if load.url.startswith("sqlite:"):
-        with closing(sqlite3.connect(str(Address.from_url(load.url, load.namespace)))) as db:
+        with closing(sqlite3.connect(load.file)) as db:
             return [f"{table}{row}" for table in ("grants", "places") for row in db.execute(f"SELECT * FROM {table}")]
     kinds = ("lock:", "queue:", "places:", "names", "waits")
     with redis.Redis.from_url(load.url, decode_responses=True) as client:

@@ -52,8 +52,6 @@ class Crew:
             await asyncio.sleep(0.05)
             self._keep_up()
 
-    # -- what is done to them ----------------------------------------------------------------------------------------------
-
     def any_pid(self, chance: random.Random) -> int:
         return chance.choice(sorted(self._workers))
 
@@ -61,6 +59,8 @@ class Crew:
         return pid in self._workers and self._workers[pid].poll() is None
 
     def kill(self, pid: int) -> None:
+        if not self.is_ours(pid):
+            return
         at = now()  # until the signal is sent the process can run, and does
         self._workers[pid].kill()
         self._recorder.write("fault", kind="kill", target=pid, began=at, ended=at)
@@ -78,8 +78,6 @@ class Crew:
             if self.is_ours(pid):
                 self._workers[pid].send_signal(signal.SIGCONT)
             self._recorder.write("fault", kind="stop", target=pid, began=began, ended=now())
-
-    # -- the end -----------------------------------------------------------------------------------------------------------
 
     async def rest(self, within_s: float) -> None:
         """Every worker ends its holds and asks for nothing more, but lives and beats."""

@@ -51,9 +51,7 @@ class InTurnDoor:
         self._ttl_s = load.ttl_s
         self._turns = itertools.count()
 
-    def lock(
-        self, name: str, capacity: int, priority: int, wait_s: float | None
-    ) -> AbstractAsyncContextManager[Held]:
+    def lock(self, name: str, capacity: int, priority: int, wait_s: float | None) -> AbstractAsyncContextManager[Held]:
         if capacity == 1:
             lock = self.app.lock(name, self._ttl_s, wait_s, priority)
         else:
@@ -90,14 +88,12 @@ class Bare:
 
 class NaiveDoor:
     def __init__(self, load: Load) -> None:
-        self._keys = open_keys(load.url)
+        self._keys = open_keys(load)
         self._ttl_s = load.ttl_s
         self._prefix = f"{load.namespace}:"
         self._fences = itertools.count(1)
 
-    def lock(
-        self, name: str, capacity: int, priority: int, wait_s: float | None
-    ) -> AbstractAsyncContextManager[Held]:
+    def lock(self, name: str, capacity: int, priority: int, wait_s: float | None) -> AbstractAsyncContextManager[Held]:
         return NaiveLock(self._keys, lambda: next(self._fences), self._prefix + name, capacity, self._ttl_s, wait_s)
 
     async def holder_pid(self, name: str) -> int | None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sqlite3
+import time
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 
@@ -68,10 +71,9 @@ async def stop_shortly(field: Field) -> None:
 
 
 async def flush_scripts(field: Field) -> None:
-    async with field.at_server:
-        began = now()
-        await asyncio.to_thread(_flush, _server(field).url)
-        field.note("flush", began)
+    began = now()
+    await asyncio.to_thread(_flush, _server(field).url)
+    field.note("flush", began)
 
 
 def _flush(url: str) -> None:
@@ -82,25 +84,42 @@ def _flush(url: str) -> None:
 async def restart(field: Field) -> None:
     """Ended in good order or killed, and back with its data: every answered write was on the disk."""
     server = _server(field)
-    async with field.at_server:
-        began = now()
-        if field.chance.random() < 0.5:
-            await asyncio.to_thread(server.restart, keep_data=True)
-        else:
-            await asyncio.to_thread(server.kill)
-            await asyncio.sleep(field.chance.uniform(0, 0.5))
-            await asyncio.to_thread(server.start)
-        field.note("restart", began)
+    began = now()
+    if field.chance.random() < 0.5:
+        await asyncio.to_thread(server.restart, keep_data=True)
+    else:
+        await asyncio.to_thread(server.kill)
+        await asyncio.sleep(field.chance.uniform(0, 0.5))
+        await asyncio.to_thread(server.start)
+    field.note("restart", began)
 
 
 async def wipe(field: Field) -> None:
     """Killed, and back with nothing. It begins when the server is certainly dead."""
     server = _server(field)
-    async with field.at_server:
-        await asyncio.to_thread(server.kill)
-        began = now()
-        await asyncio.to_thread(server.restart, keep_data=False)
-        field.note("wipe", began)
+    await asyncio.to_thread(server.kill)
+    began = now()
+    await asyncio.to_thread(server.restart, keep_data=False)
+    field.note("wipe", began)
+
+
+async def away(field: Field) -> None:
+    """The store answers nobody for longer than a lease lives; then it goes on as if nothing had been."""
+    began = now()
+    if field.server is not None:
+        field.server.pause()
+        await asyncio.sleep(field.load.ttl_s * 1.3)
+        field.server.resume()
+    else:
+        await asyncio.to_thread(_keep_busy, field.load.file, field.load.ttl_s * 1.3)
+    field.note("away", began)
+
+
+def _keep_busy(file: str, seconds: float) -> None:
+    with closing(sqlite3.connect(file, isolation_level=None, timeout=10)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        time.sleep(seconds)
+        db.execute("ROLLBACK")
 
 
 async def cut(field: Field) -> None:
@@ -134,4 +153,13 @@ async def rage(field: Field, strikes: tuple[Strike, ...], every_s: float, second
 
 
 async def _strike(field: Field, strike: Strike) -> None:
-    await strike(field)
+    if strike in AT_SERVER:
+        if field.at_server.locked():
+            return  # something is being done to it already
+        async with field.at_server:
+            await strike(field)
+    else:
+        await strike(field)
+
+
+AT_SERVER = (flush_scripts, restart, wipe, away)

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from inturn.store import clock
 
 Outcome = Literal["released", "refused", "unknown", "killed"]
-"""How a hold ended. `unknown`: its release was cancelled or never answered. `killed`: its process was, before the end."""
+"""How a hold ended. `unknown`: its release was cancelled, or never answered. `killed`: its process was, during it."""
 
 Event = dict[str, Any]
 now = clock.now
@@ -106,7 +106,7 @@ def gather(events: Iterable[Event]) -> History:
             history.faults.append(Fault(event["kind"], event["target"], event["began"], event["ended"]))
             history.counts[event["kind"]] += 1
             if event["kind"] == "kill":
-                killed[event["target"]] = event["began"]
+                killed.setdefault(event["target"], event["began"])
         else:
             history.counts[kind] += 1
     for hold in holds.values():

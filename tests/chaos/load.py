@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from inturn.store.sqlite.address import Address
+
 NAMES = (("m0", 1), ("m1", 1), ("m2", 1), ("m3", 1), ("s0", 3))
 """Names and capacities: four locks and a semaphore."""
 
@@ -28,6 +30,13 @@ class Load:
     blocks: bool = False
     """Whether bodies block their event loop for longer than the ttl now and then."""
     names: tuple[tuple[str, int], ...] = NAMES
+
+    @property
+    def file(self) -> str:
+        """The database, if it is one."""
+        if self.lock == "inturn":
+            return str(Address.from_url(self.url, self.namespace))
+        return self.url.removeprefix("sqlite:///")
 
     def as_json(self) -> str:
         return json.dumps(asdict(self))

@@ -19,6 +19,7 @@ from redis.exceptions import RedisError
 
 from inturn.errors import LeaseLost, LockTimeout, StoreUnavailable
 from inturn.store import clock
+from tests.chaos.load import Load
 
 POLL_S = 0.02
 RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end"
@@ -59,7 +60,10 @@ class SqliteKeys:
 
     async def set_if_absent(self, key: str, value: str, life_s: float) -> bool:
         until = clock.now() + life_s
-        sql = "INSERT INTO keys VALUES (?1, ?2, ?3) ON CONFLICT (key) DO UPDATE SET value = ?2, until = ?3 WHERE until < ?4"
+        sql = (
+            "INSERT INTO keys VALUES (?1, ?2, ?3) "
+            "ON CONFLICT (key) DO UPDATE SET value = ?2, until = ?3 WHERE until < ?4"
+        )
         return self._db.execute(sql, (key, value, until, clock.now())).rowcount == 1
 
     async def delete_if_equal(self, key: str, value: str) -> bool:
@@ -73,8 +77,8 @@ class SqliteKeys:
         self._db.close()
 
 
-def open_keys(url: str) -> Keys:
-    return SqliteKeys(url.removeprefix("sqlite:///")) if url.startswith("sqlite:") else RedisKeys(url)
+def open_keys(load: Load) -> Keys:
+    return SqliteKeys(load.file) if load.url.startswith("sqlite:") else RedisKeys(load.url)
 
 
 def pid_of(value: str) -> int:

@@ -49,6 +49,8 @@ class Proxy:
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.connections: set[Connection] = set()
+        self.is_open = True
+        """Whether new connections get through."""
         self.cut_reply_to: bytes | None = None
         """The reply to a request that contains these bytes does not pass, and its connection is gone."""
 
@@ -75,8 +77,6 @@ class Proxy:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    # -- what can be wrong -----------------------------------------------------------------------------------------------
 
     def cut(self, chance: random.Random) -> None:
         """The next reply of a connection passes in part only, and the connection is gone."""
@@ -110,8 +110,6 @@ class Proxy:
             connection.request_flows.set()
             connection.reply_flows.set()
 
-    # -- forwarding --------------------------------------------------------------------------------------------------------
-
     async def _serve(self, client_in: asyncio.StreamReader, client_out: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -119,6 +117,8 @@ class Proxy:
         connection = Connection()
         connection.writers = (client_out,)
         try:
+            if not self.is_open:
+                return
             server_in, server_out = await asyncio.open_connection("127.0.0.1", self._server_port)
             connection.writers = (client_out, server_out)
             self.connections.add(connection)

@@ -66,7 +66,7 @@ def _add(table: Table, about: tuple[str, str, str], lock: str, result: Result) -
     cells = []
     for kind in KINDS:
         if not has_order and kind in ("order", "stuck"):
-            cells.append("–")  # it has no arrival numbers, and is not looked at afterwards
+            cells.append("n/a")  # it has no arrival numbers, and is not looked at afterwards
         else:
             cells.append(f"[red]{found[kind]}[/red]" if found[kind] else "0")
-    table.add_row(*about, lock, str(holds), str(handovers) if has_order else "–", *cells)
+    table.add_row(*about, lock, str(holds), str(handovers) if has_order else "n/a", *cells)

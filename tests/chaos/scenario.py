@@ -36,30 +36,29 @@ class Scenario:
     blocks: bool = False
 
 
+PROCESSES = (faults.kill_holder, faults.kill_anyone, faults.stop_holder)
+SERVER = (faults.flush_scripts, faults.restart, faults.away, faults.cut, faults.stall)
+
 SCENARIOS = (
     Scenario("no faults", "redis", may_lose=False),
     Scenario("kill", "redis", (faults.kill_holder, faults.kill_anyone), 0.7, may_lose=False),
-    Scenario("stop", "redis", (faults.stop_holder, faults.stop_shortly), 0.2),
+    Scenario("stop", "redis", (faults.stop_holder, faults.stop_shortly), 0.7),
     Scenario("blocked loop", "redis", may_lose=False, blocks=True),
     Scenario("cancel", "redis", may_lose=False, cancels=0.5),
     Scenario("script flush", "redis", (faults.flush_scripts,), 0.2, may_lose=False),
+    Scenario("store away", "redis", (faults.away,), 1.5),
     Scenario("restart with data", "redis", (faults.restart,), 1.0, keeps_data=True),
-    Scenario("restart without data", "redis", (faults.wipe,), 2.0),
-    Scenario("cut connections", "redis", (faults.cut, faults.cut, faults.cut, faults.stall), 0.1, has_proxy=True),
-    Scenario(
-        "everything", "redis",
-        (faults.kill_holder, faults.kill_anyone, faults.stop_holder, faults.flush_scripts, faults.restart, faults.cut, faults.stall),
-        0.3, has_proxy=True, keeps_data=True, cancels=0.2, blocks=True,
-    ),
+    Scenario("restart without data", "redis", (faults.wipe,), 1.5),
+    Scenario("cut connections", "redis", (*[faults.cut] * 3, faults.stall), 0.1, has_proxy=True),
+    Scenario("everything", "redis", PROCESSES + SERVER, 0.3, has_proxy=True, keeps_data=True, cancels=0.2, blocks=True),
     Scenario("no faults", "sqlite", may_lose=False),
     Scenario("kill", "sqlite", (faults.kill_holder, faults.kill_anyone), 0.7, may_lose=False),
-    Scenario("stop", "sqlite", (faults.stop_holder, faults.stop_shortly), 0.2),
+    Scenario("stop", "sqlite", (faults.stop_holder, faults.stop_shortly), 0.7),
     Scenario("blocked loop", "sqlite", may_lose=False, blocks=True),
     Scenario("cancel", "sqlite", may_lose=False, cancels=0.5),
-    Scenario(
-        "everything", "sqlite", (faults.kill_holder, faults.kill_anyone, faults.stop_holder), 0.3, cancels=0.2, blocks=True
-    ),
-)  # fmt: skip
+    Scenario("store away", "sqlite", (faults.away,), 1.5),
+    Scenario("everything", "sqlite", PROCESSES, 0.5, cancels=0.2, blocks=True),
+)
 
 
 @dataclass(slots=True)

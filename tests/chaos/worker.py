@@ -56,9 +56,10 @@ class Worker:
     @staticmethod
     async def _end_with_parent() -> None:
         parent = os.getppid()
-        while os.getppid() == parent:
+        while True:
             await asyncio.sleep(1)
-        os._exit(1)
+            if os.getppid() != parent:
+                os._exit(1)
 
     async def _task(self, is_slow: bool) -> None:
         """One task of each process has the long bodies, on a name of their own: they would hold up all the others."""
@@ -120,15 +121,17 @@ class Worker:
         if is_slow and self.load.blocks and now() > self._block_at:
             self._block_at = now() + self.chance.uniform(3, 6)
             self.recorder.write("block")
-            time.sleep(self.load.ttl_s * 1.3)  # noqa: ASYNC251: a blocked loop is what is tested
+            time.sleep(self.load.ttl_s * 1.3)  # noqa: ASYNC251 - a blocked loop is what is tested
             return
         seconds = self.chance.choices((0.0, 0.002, 0.02), (5, 4, 1))[0]
         if is_slow and now() > self._long_at:
             self._long_at = now() + self.chance.uniform(2, 5)
             seconds = self.load.ttl_s * 2.5
         until = now() + seconds
-        while now() < until and not held.lost:
-            await asyncio.sleep(min(0.02, until - now()))
+        while not held.lost:
+            if (left := until - now()) <= 0:
+                break
+            await asyncio.sleep(min(0.02, left))
         if self.chance.random() < 0.02:
             raise BodyFailed
 

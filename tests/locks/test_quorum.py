@@ -26,7 +26,9 @@ from inturn.locks import quorum_lock
 from inturn.locks.quorum import Quorum, QuorumLock
 from inturn.services import PrivateRedis
 from inturn.store import clock
+from inturn.store.redis import scripts
 from inturn.store.redis.quorum import QuorumKeys
+from tests.chaos.proxy import Connection, Proxy
 
 KEYS = QuorumKeys("inturn")
 MakeQuorum = Callable[..., Quorum]
@@ -316,6 +318,25 @@ async def test_a_fence_is_known_to_a_majority_before_it_is_given_out(
     assert second.fence > first.fence
 
 
+async def test_a_fence_that_no_majority_has_confirmed_is_not_given_out(servers: list[PrivateRedis]) -> None:
+    async with (
+        Proxy(servers[1].port) as one,
+        Proxy(servers[2].port) as two,
+        Quorum([servers[0].url, one.url, two.url]) as quorum,
+    ):
+        async with quorum.lock("x", wait=5):
+            await until(lambda: one.connections and two.connections)
+        await until_clean(servers, "x")
+        for proxy in (one, two):
+            proxy.cut_reply_to = scripts.load("quorum_fence").sha
+            proxy.is_open = False
+        with pytest.raises(StoreUnavailable):
+            await quorum.lock("x", ttl=60, wait=0).take()
+        for proxy in (one, two):
+            proxy.is_open = True
+        await until_clean(servers, "x")
+
+
 # -- nothing is left behind ------------------------------------------------------------------------------------------
 
 
@@ -373,6 +394,59 @@ async def test_a_grant_that_arrives_late_is_taken_back(make_quorum: MakeQuorum, 
     finally:
         servers[2].resume()
     await until_clean(servers, "x", within_s=5)
+
+
+@pytest.mark.parametrize("is_repeated", [False, True])
+async def test_an_acquire_that_its_release_has_overtaken_is_taken_back(
+    servers: list[PrivateRedis], is_repeated: bool
+) -> None:
+    """Its bytes are held up in the network, on a connection that we have long given up."""
+    async with (
+        Proxy(servers[2].port) as proxy,
+        Quorum([servers[0].url, servers[1].url, proxy.url], timeout=2) as quorum,
+    ):
+        async with quorum.lock("x", wait=5):
+            await until(lambda: proxy.connections)
+        await until_clean(servers, "x")
+        (old,) = proxy.connections
+        old.request_flows.clear()
+        lease = await quorum.lock("x", ttl=60, wait=0).take()
+        await until(lambda: old.held_back)
+        proxy.is_open = is_repeated
+        old.abort_client()
+        if is_repeated:  # it was sent again on a new connection
+            await until(lambda: votes(servers, "x")[2] == lease.token)
+        else:
+            await until(lambda: not quorum._store._servers.here()[2].is_ready)
+        await lease.release()
+        await until_clean(servers, "x")
+        proxy.is_open = True
+        old.request_flows.set()
+        await until(lambda: votes(servers, "x") == [None, None, lease.token], within_s=1.5)
+        await until_clean(servers, "x")
+
+
+async def test_a_renewal_that_its_release_has_overtaken_is_taken_back(servers: list[PrivateRedis]) -> None:
+    async with (
+        Proxy(servers[2].port) as proxy,
+        Quorum([servers[0].url, servers[1].url, proxy.url], timeout=3) as quorum,
+    ):
+        lease = await quorum.lock("x", ttl=6, wait=5).take()
+        (first,) = await seen(proxy, 1)
+        (renewing,) = await seen(proxy, 2) - {first}
+        await asyncio.sleep(0.5)
+        renewing.request_flows.clear()
+        await until(lambda: renewing.held_back)
+        await lease.release()
+        await until_clean(servers, "x")
+        renewing.request_flows.set()
+        await until(lambda: votes(servers, "x") == [None, None, lease.token], within_s=1)
+        await until_clean(servers, "x", within_s=3)
+
+
+async def seen(proxy: Proxy, count: int) -> set[Connection]:
+    await until(lambda: len(proxy.connections) == count)
+    return set(proxy.connections)
 
 
 async def test_bytes_that_arrive_after_the_deadline_change_nothing(
@@ -546,7 +620,7 @@ async def test_a_renewal_that_meets_a_release_leaves_nothing(
     make_quorum: MakeQuorum, servers: list[PrivateRedis]
 ) -> None:
     """A server that is asked to renew, is paused, and wakes up after the release, must not vote anew."""
-    quorum = make_quorum(servers, timeout=5)
+    quorum = make_quorum(servers, timeout=1)
     for _ in range(5):
         async with quorum.lock("x", ttl=3, wait=5):
             await asyncio.sleep(0.8)

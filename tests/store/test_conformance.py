@@ -101,8 +101,14 @@ async def test_leaving_the_queue_may_be_repeated(a: Peer, b: Peer) -> None:
     assert view.waiters == ()
 
 
-async def test_a_release_by_a_process_that_the_store_does_not_know_is_lost(a: Peer) -> None:
-    assert await a.release(a.ask("n")) == Released("lost")
+async def test_a_release_under_a_fence_that_is_older_than_the_stores_memory_is_lost(a: Peer) -> None:
+    before = await a.store.release("n", a.ask("n").token, 1)
+    fence = (await a.acquire(a.ask("m"))).fence
+    era = (await a.store.beat(0, [])).era
+    assert before == Released("lost")
+    assert era == fence
+    assert await a.store.release("n", a.ask("n").token, era - 1) == Released("lost")
+    assert await a.store.release("n", a.ask("n").token, era) == Released("gone")
 
 
 async def test_a_token_releases_only_its_own_grant(a: Peer, b: Peer) -> None:

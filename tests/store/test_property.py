@@ -203,12 +203,12 @@ def explore(url: str, examples: int, **more: Any) -> None:
 
 
 def test_sqlite_answers_as_the_model_does(tmp_path: Path) -> None:
-    explore(f"sqlite:///{tmp_path}/{{unique}}.db?synchronous=off", 150)
+    explore(f"sqlite:///{tmp_path}/{{unique}}.db?synchronous=off", 100)
 
 
 def test_redis_answers_as_the_model_does(redis_url: str) -> None:
     # no shrinking: each try costs connections, and SQLite shows the same sequence small
-    explore(redis_url, 150, phases=[Phase.reuse, Phase.generate])
+    explore(redis_url, 100, phases=[Phase.reuse, Phase.generate])
 
 
 def test_a_store_that_lets_newcomers_barge_in_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

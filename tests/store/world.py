@@ -104,7 +104,7 @@ class World:
             await asyncio.sleep(ms / 1000)
 
     async def left_behind(self) -> set[str]:
-        """What is in the database beside its one counter."""
+        """What is in the database beside its one counter, and where that began."""
         if self.is_sqlite:
             path = str(Address.from_url(self.url, self.namespace))
             connection = sqlite3.connect(path)
@@ -114,7 +114,7 @@ class World:
             return found
         async with redis.asyncio.Redis.from_url(self.url) as client:
             keys = {key.decode() async for key in client.scan_iter(f"{self.namespace}:*")}
-        return keys - {f"{self.namespace}:{{0}}:fence"}
+        return keys - {f"{self.namespace}:{{0}}:fence", f"{self.namespace}:{{0}}:era"}
 
     async def close(self) -> None:
         for peer in self._peers:

@@ -99,7 +99,7 @@ class Lease:
             registry.abandon(self.name, self.token)
             await asyncio.sleep(0)
             raise LeaseLost(self.name, self.fence, self.why_lost)
-        released = await registry.give_back(self.name, self.token, self._doubt_until)
+        released = await registry.give_back(self.name, self.token, self.fence, self._doubt_until)
         if released.status != "released":
             self._note_loss("it was gone when it was released")
             raise LeaseLost(self.name, self.fence, self.why_lost)
@@ -134,8 +134,10 @@ class Lease:
         if self._body is not None:
             self._body.cancel(f"the lease on {self.name!r} was lost: {why}")
         else:
-            # nobody may ever release it, and the heartbeat would keep what is left of it alive
-            self._give_up()
+            # Nobody may ever release it, and the heartbeat would keep what is left of it alive. Its holder has the
+            # margin to see that it is lost, as a body that is cancelled has to stop.
+            self._process.registry.let_go(self.token)
+            self._process.registry.once_more(self.name, self.token, clock.now() + margin_s(self.ttl_s or 2.5))
 
     def _give_up(self) -> None:
         self._process.registry.let_go(self.token)

@@ -41,6 +41,7 @@ class Heartbeat:
         self._store = registry.store
         self._confirmed_at = [0.0] * self._store.partitions
         self._noted: list[list[Notice]] = [[] for _ in range(self._store.partitions)]
+        self._eras = [0] * self._store.partitions
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -166,10 +167,11 @@ class Heartbeat:
 
     def _take(self, partition: int, beat: Beat) -> None:
         registry = self._registry
-        if not beat.is_known:
-            # The store has lost its memory, and our leases with it. Those granted since carry a later fence.
+        if beat.era > self._eras[partition]:
+            self._eras[partition] = beat.era
+            # If the store has lost its memory, our leases went with it. Those granted since carry a later fence.
             for held in list(registry.holding.values()):
-                if held.partition == partition and held.fence < beat.now_us:
+                if held.partition == partition and held.fence < beat.era:
                     post(held.loop, held.lose, "the store lost its memory")
         self._confirmed_at[partition] = beat.sent_at
         if not beat.is_known or beat.away_ms > PLACE_LIVES_MS:

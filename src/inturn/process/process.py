@@ -34,7 +34,7 @@ class Process:
         self.heartbeat = Heartbeat(self.registry)
         self.heartbeat.chores = [make() for make in self._chores]
         self.registry.on_change = self.heartbeat.ensure
-        self.store.listen(self.registry.notice, self._reopened)
+        self.store.listen(self.registry.notice, self.registry.look_again)
         self.is_ready = False
         self._owners: WeakKeyDictionary[asyncio.Task[object], str] = WeakKeyDictionary()
         self._threads = threading.local()
@@ -73,9 +73,6 @@ class Process:
     def on_fork(self, hook: Callable[[], None]) -> None:
         self._fork_hooks.append(hook)
 
-    def _reopened(self) -> None:
-        self.registry.look_again(asyncio.get_running_loop())
-
     async def close(self) -> None:
         """Give back what is still held, say goodbye, end the thread."""
         if self.is_closed:
@@ -87,7 +84,7 @@ class Process:
             post(lease.loop, lease.lose, "the app was closed")
         if self.is_ready:
             await asyncio.gather(
-                *(registry.give_back(lease.name, lease.token, 0.0) for lease in held), return_exceptions=True
+                *(registry.give_back(lease.name, lease.token, lease.fence, 0.0) for lease in held), return_exceptions=True
             )
             await registry.settle_tasks()
             await asyncio.to_thread(self.heartbeat.stop)

@@ -85,7 +85,7 @@ class Registry:
         if answer.status != "granted":
             self._drop(token)
             if answer.doubt_until:
-                self._once_more(request.name, token, answer.doubt_until)
+                self.once_more(request.name, token, answer.doubt_until)
         return answer
 
     async def _wait(self, request: Request, doubt_until: float, wait_s: float | None) -> Acquired:
@@ -96,7 +96,7 @@ class Registry:
             doubt_until = max(doubt_until, place.close())
             del self.waiting[request.token]
         if answer.status == "waiting":
-            await self.give_back(request.name, request.token, 0.0)
+            await self.give_back(request.name, request.token, 0, 0.0)
         return answer._replace(doubt_until=max(doubt_until, answer.doubt_until))
 
     def hold(self, held: Held) -> None:
@@ -111,15 +111,15 @@ class Registry:
         self._loops.pop(token, None)
         self._early.pop(token, None)
 
-    async def give_back(self, name: str, token: str, doubt_until: float) -> Released:
+    async def give_back(self, name: str, token: str, fence: int, doubt_until: float) -> Released:
         """Release, or leave the queue. If the caller is cancelled meanwhile, it happens all the same."""
         try:
-            released = await self.store.release(name, token)
+            released = await self.store.release(name, token, fence)
         except BaseException:
             self.abandon(name, token)
             raise
         if doubt_until > clock.now():
-            self._once_more(name, token, doubt_until)
+            self.once_more(name, token, doubt_until)
         return released
 
     def abandon(self, name: str, token: str) -> None:
@@ -139,12 +139,12 @@ class Registry:
                 log.warning("abandon name=%s token=%s store away, the heartbeat goes on: %s", name, token, error)
             finally:
                 # also when the loop ends and cancels us: the heartbeat's thread outlives it
-                self._once_more(name, token, doubt_until if done else 0.0)
+                self.once_more(name, token, doubt_until if done else 0.0)
 
         try:
             task = asyncio.get_running_loop().create_task(release())
         except RuntimeError:
-            self._once_more(name, token, 0.0)
+            self.once_more(name, token, 0.0)
             return
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -152,7 +152,8 @@ class Registry:
     async def settle_tasks(self) -> None:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _once_more(self, name: str, token: str, not_before: float) -> None:
+    def once_more(self, name: str, token: str, not_before: float) -> None:
+        """Have the heartbeat release it, at that time or as soon as it can."""
         self.leftovers.append((not_before, name, token))
         self.on_change()
 
@@ -177,11 +178,10 @@ class Registry:
         elif notice.kind == "granted":
             self.abandon(notice.name, notice.token)
 
-    def look_again(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """Pushes may have been missed, or places dropped: every place (of a loop) asks again."""
+    def look_again(self) -> None:
+        """Pushes or grants may have been missed, or places dropped: every place asks again."""
         for place in list(self.waiting.values()):
-            if loop is None or place.loop is loop:
-                post(place.loop, place.look_again)
+            post(place.loop, place.look_again)
 
 
 def post(loop: asyncio.AbstractEventLoop, call: Callable[[*Args], None], *args: *Args) -> None:

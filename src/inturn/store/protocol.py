@@ -85,9 +85,13 @@ class Notice(NamedTuple):
 
 
 class Beat(NamedTuple):
-    """The answer to a beat. `is_known` is false when the store has never seen the process, or has lost its memory."""
+    """The answer to a beat. `is_known`: the store has seen the process before.
+
+    `era` is the first number that this memory gave out: what was granted under a smaller fence was lost with another.
+    """
 
     now_us: int
+    era: int
     away_ms: int
     is_known: bool
     due_in_ms: int
@@ -164,7 +168,9 @@ class Store(Protocol):
 
     async def acquire(self, request: Request) -> Acquired: ...
 
-    async def release(self, name: str, token: str) -> Released: ...
+    async def release(self, name: str, token: str, fence: int = 0) -> Released:
+        """`fence` (0: only waiting, or not known) lets a lease of a memory that was lost be told from a repeat."""
+        ...
 
     async def extend(self, name: str, token: str, how: HowToExtend, ms: int) -> Extended: ...
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, TypeVar
 
 import pytest
 import redis
@@ -15,16 +15,22 @@ from inturn.store.redis.store import RedisStore
 from tests.store.redis.proxy import Proxy
 from tests.store.world import Peer
 
-Open = Callable[..., Peer]
-"""`open_at(url, timeout_s=2, ...)`: a new process, not connected yet."""
+T = TypeVar("T")
 
 
 class RedisPeer(Peer):
     store: RedisStore
 
+    def __init__(self, store: RedisStore) -> None:
+        super().__init__(store)
+
+
+Open = Callable[..., RedisPeer]
+"""`open_at(url, timeout_s=2, ...)`: a new process, not connected yet."""
+
 
 @pytest.fixture
-async def open_at(namespace: str) -> AsyncIterator[Callable[..., RedisPeer]]:
+async def open_at(namespace: str) -> AsyncIterator[Open]:
     peers: list[RedisPeer] = []
 
     def open_at(url: str, *, timeout_s: float = 2.0, **options: Any) -> RedisPeer:
@@ -49,8 +55,8 @@ def admin(server: PrivateRedis, **options: Any) -> redis.Redis:
     return redis.Redis(unix_socket_path=server.socket_url.removeprefix("unix://"), **options)
 
 
-async def started(call: Any) -> asyncio.Task[Any]:
+async def started(call: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     """The call is on its way."""
-    task = asyncio.ensure_future(call)
+    task = asyncio.create_task(call)
     await asyncio.sleep(0)
     return task

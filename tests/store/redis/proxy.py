@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections import deque
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import hiredis
 
@@ -119,7 +119,7 @@ class Proxy:
                 commands.feed(data)
                 packed = b""
                 while command := commands.gets():
-                    packed += hiredis.pack_command(tuple(self._replaced(command)))
+                    packed += hiredis.pack_command(self._replaced(command))
                 passes, is_cut = self._until_the_cut("request", packed)
                 server.write(passes)
                 if is_cut:
@@ -128,14 +128,14 @@ class Proxy:
         if server.can_write_eof():
             server.write_eof()
 
-    def _replaced(self, command: list[bytes]) -> list[bytes | str]:
+    def _replaced(self, command: list[bytes]) -> tuple[Any, ...]:
         name = command[0].decode()
         self.commands.append(name)
         waiting = self._instead.get(name)
         if not waiting:
-            return list(command)
+            return tuple(command)
         script, answer = waiting.popleft()
-        return ["EVAL", script, "0", answer]
+        return "EVAL", script, 0, answer
 
     async def _pass_replies(
         self, server: asyncio.StreamReader, client_in: asyncio.StreamReader, client: asyncio.StreamWriter

@@ -63,5 +63,6 @@ def test_more_names_than_are_kept_still_give_the_right_bytes(monkeypatch: pytest
 
 def test_the_call_with_the_source_in_it_carries_the_same_arguments() -> None:
     script = load("release")
-    expected = hiredis.pack_command(("EVAL", script.source, 2, *KEYS, "ns:{0}:", "名前", "t#1", 5))
-    assert whole_source(script, KEYS, ("ns:{0}:", "名前", "t#1", 5)) == expected
+    arguments: tuple[Any, ...] = ("ns:{0}:", "名前", "t#1", 5)
+    whole: tuple[Any, ...] = ("EVAL", script.source, 2, *KEYS, *arguments)
+    assert whole_source(script, KEYS, arguments) == hiredis.pack_command(whole)

@@ -15,12 +15,14 @@ import hiredis
 
 from inturn.errors import SettingsError
 from inturn.store import clock
-from inturn.store.redis import health
+from inturn.store.redis import health, scripts
 from inturn.store.redis.address import Address
 from inturn.store.redis.link import Link, LinkLost, Reply
 from inturn.store.redis.scripts import Script
 
 log = logging.getLogger("inturn.locks")
+
+VERBS = ("quorum_acquire", "quorum_fence", "quorum_extend", "quorum_release")
 
 
 class Call(NamedTuple):
@@ -38,7 +40,7 @@ class Server:
 
     def __init__(self, address: Address, timeout_s: float, fit: set[Address]) -> None:
         self.address = address
-        self._link = Link(address, timeout_s, (), lambda push: None, lambda: None)
+        self._link = Link(address, timeout_s, (), lambda push: None, self._load_scripts)
         self._fit = fit
         """The servers whose settings were looked at; shared by all loops."""
         self._examining = asyncio.Lock()
@@ -55,6 +57,12 @@ class Server:
                 for warning in await health.examine(self._link, self.address, allow_eviction=False):
                     log.warning("quorum: %s", warning)
                 self._fit.add(self.address)
+
+    def _load_scripts(self) -> None:
+        """First of all on a new connection: a question that had to be sent twice could be overtaken by the next."""
+        for verb in VERBS:
+            command: tuple[Any, ...] = ("SCRIPT", "LOAD", scripts.load(verb).source)
+            self._link.send(hiredis.pack_command(command))
 
     def send(self, call: Call, deadline: float, *, whole_source: bool = False) -> asyncio.Future[Reply]:
         script, keys, args = call
@@ -87,7 +95,7 @@ class Vote:
         self.is_sent = False
         self.is_repeated = False
         self.was_in_flight = False
-        """When it was stopped, an answer was awaited on the connection that the server has now."""
+        """When it was stopped, all of it was on the connection that the server has now."""
         self.reply: list[Any] | None = None
         self.failure: Exception | None = None
         self._is_stopped = False
@@ -105,15 +113,17 @@ class Vote:
 
     @property
     def is_open(self) -> bool:
-        """Whether it could still have an effect: it is not answered, and was sent or may be sent yet."""
-        return self.reply is None and (self.is_sent or not (self._is_stopped or self.task.done()))
+        """Whether it could have an effect yet: it is not answered, or bytes of an earlier attempt are on the way."""
+        may_be_sent = not (self._is_stopped or self.task.done())
+        return self.is_repeated or (self.reply is None and (self.is_sent or may_be_sent))
 
     def stop(self) -> None:
         """Ask no further. What was sent stays sent."""
         if not self._is_stopped:
             self._is_stopped = True
             # a connection that is lost ends all that is in flight on it
-            self.was_in_flight = self._in_flight is not None and not self._in_flight.done()
+            is_awaited = self._in_flight is not None and not self._in_flight.done()
+            self.was_in_flight = is_awaited and not self.is_repeated
             self.task.cancel()
 
     def _send(self, *, whole_source: bool = False) -> asyncio.Future[Reply]:

@@ -11,7 +11,7 @@ import zlib
 class Keys:
     """The keys of one partition of a namespace."""
 
-    __slots__ = ("due", "fence", "names", "prefix", "processes", "waits")
+    __slots__ = ("due", "era", "fence", "names", "prefix", "processes", "waits")
 
     def __init__(self, namespace: str, partition: int) -> None:
         self.prefix = f"{namespace}:{{{partition}}}:"
@@ -20,6 +20,7 @@ class Keys:
         self.names = f"{self.prefix}names"
         self.waits = f"{self.prefix}waits"
         self.due = f"{self.prefix}due"
+        self.era = f"{self.prefix}era"
 
     def inbox(self, process: str) -> str:
         return f"{self.prefix}inbox:{process}"
@@ -39,6 +40,7 @@ class Keys:
             self.names,
             self.waits,
             self.due,
+            self.era,
         )
 
 

@@ -189,7 +189,7 @@ class Link(asyncio.Protocol):
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.abort()
-        pending = self._pending
+        pending, has_served = self._pending, self._heard_at > self._up_since
         self._reset()
         for future, _, _ in pending:
             if not future.done():
@@ -197,7 +197,7 @@ class Link(asyncio.Protocol):
                 future.exception()  # a cancelled caller's future is not looked at by anyone else
         if self._was_up and not self._closed:
             self._was_up = False
-            if clock.now() - self._up_since > BACKOFF_S[0]:  # else it is one more failure, or we would spin
+            if has_served:  # else it is one more failure, or we would spin at a server that greets and hangs up
                 self._failures = 0
             if self._reopening is None or self._reopening.done():
                 # callers that wait for a push rely on the link being there
@@ -242,7 +242,8 @@ class Link(asyncio.Protocol):
                 raise self._trouble
         except (OSError, ValueError) as error:
             kind = LinkRefused if _is_final(error) else LinkLost
-            lost = kind(f"cannot connect to {self._address}: {str(error) or 'timed out'}")
+            timed_out = "timed out (does it speak TLS there?)" if self._address.tls else "timed out"
+            lost = kind(f"cannot connect to {self._address}: {str(error) or timed_out}")
             self._lose(lost)
             raise lost from error
         except LinkLost as error:

@@ -105,9 +105,9 @@ class RedisStore:
         other = reply[1].decode() if isinstance(reply[1], bytes) else str(reply[1])
         return Acquired(status.decode(), 0, 0, 0, other, sent_at, doubt_until)
 
-    async def release(self, name: str, token: str) -> Released:
+    async def release(self, name: str, token: str, fence: int = 0) -> Released:
         keys = self._keys[self.partition_of(name)]
-        reply, _, attempts = await self._run(_RELEASE, keys.lock(name), (keys.prefix, name), (token,), granting=name)
+        reply, _, attempts = await self._run(_RELEASE, keys.lock(name), (keys.prefix, name), (token, fence), granting=name)
         status = reply[0].decode()
         # `gone` to a repeat: the first attempt did it, or the lease would have left a note
         return Released("released" if status == "gone" and attempts > 1 else status)
@@ -120,13 +120,13 @@ class RedisStore:
 
     async def beat(self, partition: int, noted: Sequence[Notice]) -> Beat:
         keys = self._keys[partition]
-        used = (keys.processes, keys.inbox(self.process), keys.names, keys.fence, keys.waits, keys.due)
+        used = (keys.processes, keys.inbox(self.process), keys.names, keys.fence, keys.waits, keys.due, keys.era)
         texts = tuple(_notice_text(notice) for notice in noted)
         reply, sent_at, _ = await self._run(_BEAT, used, (keys.prefix, self.process), texts, pushes=False)
-        _, now_us, last_seen, due_in, inbox = reply
+        _, now_us, era, last_seen, due_in, inbox = reply
         notices = [_read_notice(text) for text in inbox]
         away_ms = now_us // 1000 - last_seen if last_seen else 0
-        return Beat(now_us, away_ms, bool(last_seen), due_in, notices, sent_at)
+        return Beat(now_us, era, away_ms, bool(last_seen), due_in, notices, sent_at)
 
     async def depart(self) -> None:
         for keys in self._keys:

@@ -92,7 +92,7 @@ def _adopt(connection: sqlite3.Connection, address: Address) -> None:
     if version == 0 and application == 0 and tables == 0:
         for statement in (files("inturn.store.sqlite") / "schema.sql").read_text("utf-8").split(";\n"):
             connection.execute(statement)
-        connection.execute("INSERT INTO store VALUES (1, ?, 0, 0, '')", (address.namespace,))
+        connection.execute("INSERT INTO store VALUES (1, ?, 0, 0, 0, '')", (address.namespace,))
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         return

@@ -1,12 +1,14 @@
 -- What src/inturn/store/redis/lua/include documents as keys, as tables. Text is compared byte by byte (BINARY).
 -- Times are milliseconds of the store's clock; a time of 0 means: none.
 
--- One row: the clock, which never goes back, the last fence given out, and the last name that a beat looked at.
+-- One row: the clock, which never goes back, the last fence given out, the first one that could be, and the last name
+-- that a beat looked at.
 CREATE TABLE store (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     namespace TEXT NOT NULL,
     now_us INTEGER NOT NULL,
     fence INTEGER NOT NULL,
+    era INTEGER NOT NULL,
     swept TEXT NOT NULL
 );
 

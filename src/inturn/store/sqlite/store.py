@@ -76,8 +76,8 @@ class SqliteStore:
     async def acquire(self, request: Request) -> Acquired:
         return await self._call(verbs.acquire, request)
 
-    async def release(self, name: str, token: str) -> Released:
-        return await self._call(verbs.release, name, token)
+    async def release(self, name: str, token: str, fence: int = 0) -> Released:
+        return await self._call(verbs.release, name, token, fence)
 
     async def extend(self, name: str, token: str, how: HowToExtend, ms: int) -> Extended:
         return await self._call(verbs.extend, name, token, how, ms)

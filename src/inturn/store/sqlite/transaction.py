@@ -35,7 +35,7 @@ class Transaction:
     """`now` and `now_us` stand still within it. `notices` are for this process, once it is committed."""
 
     __slots__ = (
-        "_changes", "_fence", "_seen", "connection", "execute", "has_places", "is_told", "notices",
+        "_changes", "_fence", "_seen", "connection", "era", "execute", "has_places", "is_told", "notices",
         "now", "now_us", "process", "sent_at",
     )  # fmt: skip
 
@@ -44,7 +44,7 @@ class Transaction:
         self.execute = connection.execute
         self.process = process
         self.sent_at = clock.now()
-        stored_us, fence = self.execute("SELECT now_us, fence FROM store").fetchone()
+        stored_us, fence, self.era = self.execute("SELECT now_us, fence, era FROM store").fetchone()
         self._fence: int = fence
         self.now_us: int = max(stored_us, wall())
         self.now = self.now_us // 1000
@@ -59,7 +59,7 @@ class Transaction:
     def end(self) -> None:
         """A transaction that only read writes nothing, and so costs no sync of the disk."""
         if self.connection.total_changes != self._changes:
-            self.execute("UPDATE store SET now_us = ?, fence = ?", (self.now_us, self._fence))
+            self.execute("UPDATE store SET now_us = ?, fence = ?, era = ?", (self.now_us, self._fence, self.era))
         self.execute("COMMIT")
 
     def one(self, sql: str, values: Row) -> Any:
@@ -69,7 +69,10 @@ class Transaction:
 
     def tick(self) -> int:
         """Arrivals and fences come from one counter. It follows the clock, so it grows on in a new file."""
+        is_first = self._fence == 0
         self._fence = max(self._fence + 1, self.now_us)
+        if is_first:
+            self.era = self._fence
         return self._fence
 
     # -- processes -------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ A verb that fails half-way is undone by the writer, which rolls the transaction 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from inturn.store.protocol import Acquired, Beat, Extended, HowToExtend, Notice, Released, Request
@@ -99,7 +100,7 @@ def acquire(tx: Transaction, request: Request) -> Acquired:
     return answer
 
 
-def release(tx: Transaction, name: str, token: str) -> Released:
+def release(tx: Transaction, name: str, token: str, fence: int) -> Released:
     """Give back a grant, or leave the queue. Who comes next is granted in the same step."""
     process = process_of(token)
     row = tx.one(
@@ -126,9 +127,9 @@ def release(tx: Transaction, name: str, token: str) -> Released:
         assert waited_for is not None, "nobody waits for a lock that is not in use"
         settle(tx, waited_for, process)
         return Released("left")
-    # A lease that was taken away left a note; one whose file was replaced went with it.
+    # A lease that was taken away left a note; one that is older than this file went with another.
     note = tx.one("SELECT 1 FROM lost WHERE token = ? AND until > ?", (token, tx.now))
-    return Released("lost" if note or tx.seen_at(process) == 0 else "gone")
+    return Released("lost" if note or 0 < fence < (tx.era or math.inf) else "gone")
 
 
 def extend(tx: Transaction, name: str, token: str, how: HowToExtend, ms: int) -> Extended:
@@ -184,7 +185,8 @@ def beat(tx: Transaction, process: str, noted: Sequence[Notice]) -> Beat:
         "SELECT kind, name, token, why FROM inbox WHERE process = ? ORDER BY number LIMIT 1000", (process,)
     )
     away = tx.now - last_seen if last_seen else 0
-    return Beat(tx.now_us, away, bool(last_seen), due_in, [Notice(*row) for row in inbox], tx.sent_at)
+    tx.era = tx.era or tx.now_us
+    return Beat(tx.now_us, tx.era, away, bool(last_seen), due_in, [Notice(*row) for row in inbox], tx.sent_at)
 
 
 def next_to_sweep(tx: Transaction) -> list[Row]:

@@ -1,6 +1,6 @@
 #!lua
 -- Ask for a lock, ask again after a lost reply, or confirm a provisional grant: always the same call.
--- KEYS  lock queue places fence processes names waits due
+-- KEYS  lock queue places fence processes names waits due era
 -- ARGV  prefix name process capacity weight ttl_ms life_ms priority token owner wait(0|1) deadline_ms
 -- returns  granted fence arrival life_left_ms | waiting arrival | busy token since_ms | own token | mismatch capacity
 --          | stale;  and at the end a list, if settling granted something to other places of this process:

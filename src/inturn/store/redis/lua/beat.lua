@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- A process says that it lives: every lease and place it has is renewed. It gets its inbox, and looks after due locks.
--- KEYS  processes inbox names fence waits due
+-- KEYS  processes inbox names fence waits due era
 -- ARGV  prefix process, the notices that it has taken note of, deadline_ms
--- returns  beat now_us last_seen_ms(0: unknown here) due_in_ms(-1: nothing) notices | stale
+-- returns  beat now_us era last_seen_ms(0: unknown here) due_in_ms(-1: nothing) notices | stale
 -- include clock partition lock tell settle
 local process = ARGV[2]
 local last_seen = seen_at(process)
@@ -22,4 +22,9 @@ for i = 1, #some, 2 do
 end
 local due, due_in = redis.call('ZRANGE', KEYS[6], 0, 0, 'WITHSCORES'), -1
 if due[2] then due_in = math.max(0, tonumber(due[2]) - now) end
-return { 'beat', now_us, last_seen, due_in, redis.call('SRANDMEMBER', KEYS[2], 1000) }
+local era = redis.call('GET', KEYS[7])
+if not era then
+  era = string.format('%.0f', now_us)
+  redis.call('SET', KEYS[7], era)
+end
+return { 'beat', now_us, tonumber(era), last_seen, due_in, redis.call('SRANDMEMBER', KEYS[2], 1000) }

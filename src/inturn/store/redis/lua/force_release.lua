@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Take a lock away from everyone who holds it; who comes next is granted.
--- KEYS  lock queue places fence processes names waits due
+-- KEYS  lock queue places fence processes names waits due era
 -- ARGV  prefix name deadline_ms
 -- returns  forced count | stale
 -- include clock partition lock tell settle

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Give back a grant, or leave the queue. Who comes next is granted in the same step.
--- KEYS  lock queue places fence processes names waits due
--- ARGV  prefix name token deadline_ms
+-- KEYS  lock queue places fence processes names waits due era
+-- ARGV  prefix name token fence(0: not held, as far as we know) deadline_ms
 -- returns  released | left (it only waited) | lost (it was taken away before) | gone (neither: a repeat) | stale;
 --          and a list, if this granted something to places of the same process: {token fence arrival life_left_ms}
 -- include clock partition lock
@@ -34,8 +34,9 @@ if place then
   local mine = settle(lock, process_of(token))
   return { 'left', mine }
 end
--- A lease that was taken away left a note; one whose partition forgot its process went with the memory.
-if redis.call('EXISTS', prefix .. 'lost:' .. token) == 1 or seen_at(process_of(token)) == 0 then
+-- A lease that was taken away left a note; one that is older than this memory went with another.
+local fence, era = tonumber(ARGV[4]), tonumber(redis.call('GET', KEYS[9]) or math.huge)
+if redis.call('EXISTS', prefix .. 'lost:' .. token) == 1 or (fence > 0 and fence < era) then
   return { 'lost' }
 end
 return { 'gone' }

@@ -1,5 +1,6 @@
 -- What all locks of a partition share. `prefix` is 'inturn:{p}:'; the keys below end it.
 --   fence      string: the last number given out
+--   era        string: the first number that this memory gave out; what has a smaller one was lost with another memory
 --   processes  hash: process -> when it was last seen (ms)
 --   names      set: every lock in use
 --   due        zset: every lock that is waited for -> when it must be looked at again (ms)
@@ -19,7 +20,9 @@ end
 -- Arrivals and fences come from one counter. It follows the clock, so that it grows on after the memory is lost.
 local function tick()
   local key = prefix .. 'fence'
-  local last = tonumber(redis.call('SET', key, string.format('%.0f', now_us), 'GET') or 0)
+  local last = redis.call('SET', key, string.format('%.0f', now_us), 'GET')
+  if not last then redis.call('SET', prefix .. 'era', string.format('%.0f', now_us)) end
+  last = tonumber(last or 0)
   if last < now_us then return now_us end
   redis.call('SET', key, string.format('%.0f', last + 1))
   return last + 1

@@ -1,0 +1,166 @@
+"""Passwords, and users who may do exactly what inturn needs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from inturn.errors import StoreUnavailable
+from inturn.services import PrivateRedis
+from inturn.store import clock
+from inturn.store.redis.link import LinkRefused
+from tests.store.redis.conftest import Open, RedisPeer, admin
+from tests.store.world import until
+
+KEYS = "~inturn:*"
+CHANNELS = "&inturn:*"
+LINK = ["+time", "+ssubscribe", "+evalsha", "+eval"]
+SCRIPTS = [
+    *("+spublish", "+del", "+exists", "+get", "+set", "+pexpire"),
+    *("+hget", "+hmget", "+hgetall", "+hset", "+hdel", "+hincrby", "+hrandfield"),
+    *("+sadd", "+srem", "+srandmember"),
+    *("+zadd", "+zrem", "+zrange", "+zrangebyscore", "+zrangebylex"),
+]
+RIGHTS = [KEYS, CHANNELS, *LINK, *SCRIPTS]
+"""The least that an ACL user needs, as docs/locks.md lists it (for the namespace `inturn`)."""
+
+FOR_THE_CHECK = ["+info", "+config|get"]
+"""Without these the server's settings are not checked, and a warning says so."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PrivateRedis]:
+    with PrivateRedis() as server:
+        yield server
+
+
+@pytest.fixture
+def owner(server: PrivateRedis) -> Iterator[redis.Redis]:
+    with admin(server) as client:
+        yield client
+
+
+@pytest.fixture
+def user(server: PrivateRedis, owner: redis.Redis, open_at: Open, namespace: str) -> Open:
+    """`user(*rights)`: a process that comes as a user of these rights."""
+
+    def make(*rights: str, password: str = "pw", url: str = "") -> RedisPeer:
+        owner.flushall()
+        owner.execute_command("ACL", "SETUSER", namespace, "reset", "on", ">pw", *rights)  # type: ignore[no-untyped-call]
+        url = url or f"redis://{namespace}:{password}@127.0.0.1:{server.port}/0"
+        return open_at(url, namespace="inturn")
+
+    return make
+
+
+async def do_everything(peer: RedisPeer, other: RedisPeer) -> None:
+    """Every verb, and every path of the scripts that calls a command of its own."""
+    held = await peer.hold("n")
+    waiting, leaving = await other.wait_for("n"), await other.wait_for("n")
+    assert await other.store.edges([waiting.owner])
+    assert await other.store.names(10) == ["n"]
+    assert await peer.store.inspect("n") is not None
+    assert (await other.release(leaving)).status == "left"
+    assert (await peer.release(held)).status == "released"
+    await until(lambda: other.told("granted", waiting))
+    assert (await other.acquire(waiting)).status == "granted"
+    assert await other.beat() == []
+    again = await peer.wait_for("n")
+    assert await other.store.force_release("n") == 1
+    assert (await other.release(waiting)).status == "lost"
+    await until(lambda: peer.told("granted", again))
+    assert (await peer.acquire(again)).status == "granted"
+    short = await peer.hold("fixed", ttl_ms=0, life_ms=60_000)
+    assert (await peer.store.extend("fixed", short.token, "add", 1000)).status == "extended"
+    assert (await peer.release(short)).status == "released"
+    assert (await peer.release(short)).status == "gone"
+    notices = await other.beat()
+    assert await other.beat(*notices) == []
+    await peer.store.depart()
+
+
+async def test_the_least_rights_are_enough_for_everything(user: Open, open_at: Open) -> None:
+    peer = user(*RIGHTS, *FOR_THE_CHECK)
+    assert not any("does not let us" in warning for warning in await peer.store.check())
+    await do_everything(peer, open_at(peer.store.url, namespace="inturn"))
+
+
+@pytest.mark.parametrize("missing", RIGHTS)
+async def test_no_right_of_these_can_be_left_out(user: Open, open_at: Open, owner: redis.Redis, missing: str) -> None:
+    if missing == "+eval":
+        owner.script_flush()  # it is needed when the server does not know a script
+    peer = user(*(right for right in RIGHTS if right != missing))
+    sent_at = clock.now()
+    with pytest.raises(StoreUnavailable, match=r"docs/locks.md") as refused:
+        await do_everything(peer, open_at(peer.store.url, namespace="inturn"))
+    assert clock.now() - sent_at < 1.0
+    assert refused.value.__cause__ is not None
+
+
+async def test_a_link_that_may_not_ping_is_alive_all_the_same(user: Open) -> None:
+    link = user(*RIGHTS).store._link()
+    await link.open()
+    assert "NOPERM" in str(await link.ask("PING"))
+    assert link.is_up
+
+
+async def test_a_right_that_is_missing_is_named(user: Open) -> None:
+    peer = user(*(right for right in RIGHTS if right != "+evalsha"))
+    with pytest.raises(StoreUnavailable, match=r"NOPERM.*'evalsha'"):
+        await peer.acquire(peer.ask("n"))
+    peer = user(*RIGHTS, "resetchannels")
+    with pytest.raises(StoreUnavailable, match=r"NOPERM.*channels") as refused:
+        await peer.acquire(peer.ask("n"))
+    assert isinstance(refused.value.__cause__, LinkRefused)
+
+
+async def test_a_database_needs_one_right_more(user: Open, server: PrivateRedis, namespace: str) -> None:
+    url = f"redis://{namespace}:pw@127.0.0.1:{server.port}/3"
+    peer = user(*RIGHTS, url=url)
+    with pytest.raises(StoreUnavailable, match=r"NOPERM.*'select'"):
+        await peer.acquire(peer.ask("n"))
+    await user(*RIGHTS, "+select", url=url).hold("n")
+
+
+@pytest.mark.parametrize(
+    ("right", "says"), [("+info", "does not let us read CONFIG"), ("+config|get", "does not let us read INFO")]
+)
+async def test_a_check_that_may_not_look_warns_and_goes_on(user: Open, right: str, says: str) -> None:
+    peer = user(*RIGHTS, right)
+    (warning,) = await peer.store.check()
+    assert says in warning
+    await peer.hold("n")
+
+
+@pytest.mark.parametrize("word", ["wrong", "", "%20"])
+async def test_a_wrong_password_is_refused_at_once(user: Open, word: str, namespace: str) -> None:
+    peer = user(*RIGHTS, password=word)
+    sent_at = clock.now()
+    with pytest.raises(StoreUnavailable, match=r"WRONGPASS.*the password in the URL is wrong") as refused:
+        await peer.acquire(peer.ask("n"))
+    assert clock.now() - sent_at < 0.5
+    assert isinstance(refused.value.__cause__, LinkRefused)
+    with pytest.raises(StoreUnavailable, match="WRONGPASS"):
+        await peer.store.check()
+    with pytest.raises(StoreUnavailable, match="WRONGPASS"):
+        await peer.store.command("GET", "inturn:n")
+
+
+async def test_a_user_without_a_password_comes_in_by_name(user: Open, server: PrivateRedis, namespace: str) -> None:
+    await user(*RIGHTS, "nopass", url=f"redis://{namespace}@127.0.0.1:{server.port}/0").hold("n")
+
+
+async def test_a_server_with_one_password_for_all(open_at: Open) -> None:
+    with PrivateRedis(extra=("--requirepass", "s3cr/t")) as server:
+        where = f"127.0.0.1:{server.port}/0"
+        await open_at(f"redis://:s3cr%2Ft@{where}").hold("n")
+        await open_at(f"redis://default:s3cr%2Ft@{where}").hold("m")
+        for url, says in ((f"redis://{where}", "put it into the URL"), (f"redis://:guess@{where}", "WRONGPASS")):
+            peer = open_at(url)
+            async with asyncio.timeout(0.5):
+                with pytest.raises(StoreUnavailable, match=says) as refused:
+                    await peer.acquire(peer.ask("n"))
+            assert "guess" not in str(refused.value)
