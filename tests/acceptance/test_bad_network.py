@@ -13,6 +13,7 @@ import pytest
 from inturn import InTurn
 from inturn.services import PrivateRedis
 from inturn.settings import Settings
+from inturn.store.protocol import Notice
 from tests.acceptance.soon import is_soon_free, soon, soon_waiting
 from tests.chaos.proxy import Connection, Proxy
 
@@ -135,3 +136,22 @@ async def test_a_bare_lease_that_is_lost_leaves_its_body_the_margin_to_stop(
     assert not waiting.done(), "it was given away while its body could not have stopped yet"
     async with asyncio.timeout(5):
         assert await waiting
+
+
+async def test_a_stale_notice_of_a_grant_does_not_overtake_the_holders_own_release(
+    proxy: Proxy, far: InTurn, near: InTurn
+) -> None:
+    """The heartbeat may read of a grant in the inbox just when its holder, who was told by push, releases it."""
+    (main,) = proxy.connections
+    lock = far.lock("x", ttl=10, owner="me")
+    await lock.acquire()
+    token, registry, heartbeat = lock.lease.token, far.process.registry, far.process.heartbeat
+    await soon(lambda: len(proxy.connections) == 2)
+    main.request_flows.clear()
+    releasing = asyncio.create_task(lock.release())
+    await soon(lambda: main.held_back > 0)
+    assert heartbeat._loop is not None
+    heartbeat._loop.call_soon_threadsafe(registry.notice, Notice("granted", "x", token))
+    await is_soon_free(near, "x", within=0.1)  # only if the notice was taken for a grant that nobody wants
+    main.request_flows.set()
+    await releasing

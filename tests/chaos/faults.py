@@ -136,6 +136,14 @@ async def stall(field: Field) -> None:
     field.note("half-open", began)
 
 
+async def isolate(field: Field) -> None:
+    """Nothing passes between the store and the holder, for longer than its lease lives; its body runs on."""
+    assert field.proxy is not None
+    began = now()
+    await field.proxy.isolate(await field.holder(), field.load.ttl_s * 1.5)
+    field.note("isolate", began)
+
+
 def _server(field: Field) -> PrivateRedis:
     assert field.server is not None
     return field.server

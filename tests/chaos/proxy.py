@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import re
 from types import TracebackType
 from typing import Self
 
 CHUNK = 65536
+PROCESS = re.compile(rb"(\d+):[0-9a-f]{8}")
+"""How processes name themselves in their requests: ours and the naive lock's."""
 
 
 class Connection:
@@ -24,6 +27,8 @@ class Connection:
         """How much of the next reply still passes, as a fraction."""
         self.held_back = 0
         """Bytes of requests that wait to be delivered."""
+        self.pid: int | None = None
+        """Whose connection it is, as soon as a request has told."""
         self.answered = 0
         """How often the server has sent something."""
         self.request_flows = asyncio.Event()
@@ -51,6 +56,8 @@ class Proxy:
         self.connections: set[Connection] = set()
         self.is_open = True
         """Whether new connections get through."""
+        self.cut_off: set[int] = set()
+        """Processes from and to which nothing passes."""
         self.cut_reply_to: bytes | None = None
         """The reply to a request that contains these bytes does not pass, and its connection is gone."""
 
@@ -104,6 +111,12 @@ class Proxy:
         await asyncio.sleep(seconds)
         flows.set()
 
+    async def isolate(self, pid: int, seconds: float) -> None:
+        """Nothing passes from or to a process, whatever connections it makes; then all that was held back arrives."""
+        self.cut_off.add(pid)
+        await asyncio.sleep(seconds)
+        self.cut_off.discard(pid)
+
     def heal(self) -> None:
         for connection in self.connections:
             connection.cuts_reply = False
@@ -139,7 +152,9 @@ class Proxy:
         with contextlib.suppress(OSError):
             while data := await source.read(CHUNK):
                 connection.held_back = len(data)
-                await connection.request_flows.wait()
+                if connection.pid is None and (found := PROCESS.search(data)):
+                    connection.pid = int(found[1])
+                await self._flow(connection, connection.request_flows)
                 connection.held_back = 0
                 if sink.is_closing():
                     return
@@ -155,7 +170,7 @@ class Proxy:
         with contextlib.suppress(OSError):
             while data := await source.read(CHUNK):
                 connection.answered += 1
-                await connection.reply_flows.wait()
+                await self._flow(connection, connection.reply_flows)
                 if sink.is_closing():
                     continue  # the client has gone, and what it had sent is still being delivered
                 if connection.cuts_reply:

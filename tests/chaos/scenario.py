@@ -37,7 +37,7 @@ class Scenario:
 
 
 PROCESSES = (faults.kill_holder, faults.kill_anyone, faults.stop_holder)
-SERVER = (faults.flush_scripts, faults.restart, faults.away, faults.cut, faults.stall)
+SERVER = (faults.flush_scripts, faults.restart, faults.away, faults.cut, faults.stall, faults.isolate)
 
 SCENARIOS = (
     Scenario("no faults", "redis", may_lose=False),
@@ -50,6 +50,7 @@ SCENARIOS = (
     Scenario("restart with data", "redis", (faults.restart,), 1.0, keeps_data=True),
     Scenario("restart without data", "redis", (faults.wipe,), 1.5),
     Scenario("cut connections", "redis", (*[faults.cut] * 3, faults.stall), 0.1, has_proxy=True),
+    Scenario("isolated holder", "redis", (faults.isolate,), 0.7, has_proxy=True),
     Scenario("everything", "redis", PROCESSES + SERVER, 0.3, has_proxy=True, keeps_data=True, cancels=0.2, blocks=True),
     Scenario("no faults", "sqlite", may_lose=False),
     Scenario("kill", "sqlite", (faults.kill_holder, faults.kill_anyone), 0.7, may_lose=False),

@@ -403,7 +403,7 @@ async def test_an_acquire_that_its_release_has_overtaken_is_taken_back(
     """Its bytes are held up in the network, on a connection that we have long given up."""
     async with (
         Proxy(servers[2].port) as proxy,
-        Quorum([servers[0].url, servers[1].url, proxy.url], timeout=2) as quorum,
+        Quorum([servers[0].url, servers[1].url, proxy.url], timeout=4) as quorum,
     ):
         async with quorum.lock("x", wait=5):
             await until(lambda: proxy.connections)
@@ -420,9 +420,9 @@ async def test_an_acquire_that_its_release_has_overtaken_is_taken_back(
             await until(lambda: not quorum._store._servers.here()[2].is_ready)
         await lease.release()
         await until_clean(servers, "x")
-        proxy.is_open = True
         old.request_flows.set()
-        await until(lambda: votes(servers, "x") == [None, None, lease.token], within_s=1.5)
+        await until(lambda: votes(servers, "x") == [None, None, lease.token], within_s=3)
+        proxy.is_open = True
         await until_clean(servers, "x")
 
 
