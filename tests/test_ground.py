@@ -16,14 +16,10 @@ from inturn.services import PrivateRedis
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LOCK = (ROOT / "requirements.lock").read_text()
-PIN = re.compile(
-    r"^([a-z0-9-]+)==([^\s;\\]+)(?: ;[^\\]*)?((?: *\\\n +--hash=sha256:[0-9a-f]{64})+)$", re.MULTILINE
-)
+PIN = re.compile(r"^([a-z0-9-]+)==([^\s;\\]+)(?: ;[^\\]*)?((?: *\\\n +--hash=sha256:[0-9a-f]{64})+)$", re.MULTILINE)
 TARGETS = {"help", "setup", "run", "test", "check", "format", "bench", "chaos", "lock", "clean"}
 EXTRAS = {"redis", "server", "rabbitmq", "postgres", "telegram", "celery", "copilot", "bench", "all"}
-HOSTS = [
-    ".".join(name) for name in (("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "org"), ("npmjs", "com"))
-]
+HOSTS = [".".join(name) for name in (("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "org"), ("npmjs", "com"))]
 
 
 def names_of(requirements: list[str]) -> set[str]:
@@ -70,9 +66,7 @@ def test_the_extras_exist_and_all_is_all_of_them() -> None:
 
 
 def test_help_lists_every_target() -> None:
-    shown = subprocess.run(
-        ["make", "-s", "help"], cwd=ROOT, check=True, capture_output=True, text=True
-    ).stdout
+    shown = subprocess.run(["make", "-s", "help"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     assert {line.split()[1] for line in shown.splitlines()} == TARGETS
 
 

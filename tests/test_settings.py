@@ -122,9 +122,7 @@ def test_every_kind_of_store_url_is_taken(url: str) -> None:
     assert load_settings({"INTURN_URL": f" {url}\n"}).url == url
 
 
-@pytest.mark.parametrize(
-    "url", ["memcached://h", "localhost:6379", "redis://", "redis://h:port", "redis://h:99999"]
-)
+@pytest.mark.parametrize("url", ["memcached://h", "localhost:6379", "redis://", "redis://h:port", "redis://h:99999"])
 def test_a_bad_store_url_is_told_the_schemes(url: str) -> None:
     message = message_of(REDIS_URL=url)
     assert message.startswith(f"REDIS_URL={url!r}: must be a URL that starts with one of ")
@@ -175,9 +173,7 @@ def test_a_bad_fallback_is_no_error_where_our_name_is_set() -> None:
 
 
 def test_an_unknown_variable_is_refused_and_the_nearest_name_suggested() -> None:
-    assert message_of(INTURN_LOCK_TLL="30").endswith(
-        "there is no such setting; did you mean INTURN_LOCK_TTL?"
-    )
+    assert message_of(INTURN_LOCK_TLL="30").endswith("there is no such setting; did you mean INTURN_LOCK_TTL?")
     assert ".env.example" in message_of(INTURN_QQQ="1")
     assert load_settings({"UNRELATED": "1", "inturn_url": "x"}) == Settings()
 

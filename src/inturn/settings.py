@@ -106,19 +106,13 @@ class Settings(BaseModel):
     partitions: Partitions = Field(1, validation_alias=AliasChoices("INTURN_PARTITIONS"))
     store_timeout: Seconds = Field(5.0, validation_alias=AliasChoices("INTURN_STORE_TIMEOUT"))
     allow_eviction: Switch = Field(False, validation_alias=AliasChoices("INTURN_ALLOW_EVICTION"))
-    lock_ttl: Seconds = Field(
-        30.0, validation_alias=AliasChoices("INTURN_LOCK_TTL", "SEND_AI_RESPONSE_LOCK_TIMEOUT")
-    )
+    lock_ttl: Seconds = Field(30.0, validation_alias=AliasChoices("INTURN_LOCK_TTL", "SEND_AI_RESPONSE_LOCK_TIMEOUT"))
     dedup_window: Seconds = Field(
         300.0, validation_alias=AliasChoices("INTURN_DEDUP_WINDOW", "SEND_AI_RESPONSE_DEDUP_EXPIRATION")
     )
     state_ttl: Seconds = Field(86_400.0, validation_alias=AliasChoices("INTURN_STATE_TTL", "REDIS_TTL"))
-    rabbitmq_url: AmqpUrl | None = Field(
-        None, validation_alias=AliasChoices("INTURN_RABBITMQ_URL", "RABBITMQ_URL")
-    )
-    database_url: DatabaseUrl | None = Field(
-        None, validation_alias=AliasChoices("INTURN_DATABASE_URL", "DATABASE_URL")
-    )
+    rabbitmq_url: AmqpUrl | None = Field(None, validation_alias=AliasChoices("INTURN_RABBITMQ_URL", "RABBITMQ_URL"))
+    database_url: DatabaseUrl | None = Field(None, validation_alias=AliasChoices("INTURN_DATABASE_URL", "DATABASE_URL"))
     tasks_service_base_url: HttpUrl | None = Field(
         None, validation_alias=AliasChoices("INTURN_TASKS_SERVICE_BASE_URL", "TASKS_SERVICE_BASE_URL")
     )

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from inturn import InTurn
+from inturn.errors import LeaseLost
 from inturn.services import PrivateRedis
 from inturn.settings import Settings
 from inturn.store.protocol import Notice
@@ -155,3 +156,28 @@ async def test_a_stale_notice_of_a_grant_does_not_overtake_the_holders_own_relea
     await is_soon_free(near, "x", within=0.1)  # only if the notice was taken for a grant that nobody wants
     main.request_flows.set()
     await releasing
+
+
+async def test_a_release_that_arrives_after_the_lock_went_to_another_is_refused(
+    proxy: Proxy, near: InTurn, namespace: str
+) -> None:
+    """The holder does not know that its lease ended while its release was under way: the store has to say so."""
+    async with InTurn(proxy.url, namespace=namespace, settings=Settings(store_timeout=4.0)) as far:
+        (main,) = proxy.connections
+        lock = far.lock("x", ttl=0.6, owner="me")
+        await lock.acquire()
+        waiting = asyncio.create_task(near.lock("x").acquire())
+        await soon_waiting(near, 1)
+        await soon(lambda: len(proxy.connections) == 2)
+        main.request_flows.clear()
+        releasing = asyncio.create_task(lock.release())
+        await soon(lambda: main.held_back > 0)
+        proxy.is_open = False
+        (heartbeat,) = proxy.connections - {main}
+        heartbeat.abort()
+        async with asyncio.timeout(5):
+            assert await waiting
+        main.request_flows.set()
+        with pytest.raises(LeaseLost):
+            await releasing
+        proxy.is_open = True

@@ -165,8 +165,14 @@ class Proxy:
         with contextlib.suppress(OSError):
             sink.write_eof()  # the server may still answer what was delivered late
 
-    @staticmethod
-    async def _pass_replies(connection: Connection, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    async def _flow(self, connection: Connection, flows: asyncio.Event) -> None:
+        while connection.pid in self.cut_off:  # noqa: ASYNC110 - several may be cut off, for different times
+            await asyncio.sleep(0.01)
+        await flows.wait()
+
+    async def _pass_replies(
+        self, connection: Connection, source: asyncio.StreamReader, sink: asyncio.StreamWriter
+    ) -> None:
         with contextlib.suppress(OSError):
             while data := await source.read(CHUNK):
                 connection.answered += 1

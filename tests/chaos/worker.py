@@ -118,8 +118,8 @@ class Worker:
                 await asyncio.sleep(0.05)
 
     async def _body(self, held: Held, is_slow: bool) -> None:
-        if is_slow and self.load.blocks and now() > self._block_at:
-            self._block_at = now() + self.chance.uniform(3, 6)
+        if self.load.blocks and now() > self._block_at:
+            self._block_at = now() + self.chance.uniform(2, 5)
             self.recorder.write("block")
             time.sleep(self.load.ttl_s * 1.3)  # noqa: ASYNC251 - a blocked loop is what is tested
             return

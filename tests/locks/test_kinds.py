@@ -12,9 +12,8 @@ from tests.locks.conftest import until_free, until_waiting
 
 async def test_readers_share_and_a_writer_excludes(app: InTurn, other: InTurn) -> None:
     mine, theirs = app.rwlock("a"), other.rwlock("a")
-    async with mine.read():
-        async with theirs.read():
-            assert not await app.rwlock("a", owner="writer").write().acquire(blocking=False)
+    async with mine.read(), theirs.read():
+        assert not await app.rwlock("a", owner="writer").write().acquire(blocking=False)
     async with mine.write():
         assert not await theirs.read().acquire(blocking=False)
         assert not await theirs.write().acquire(blocking=False)

@@ -69,9 +69,7 @@ def test_a_program_on_the_path_is_used(bin_only: Path, real: str) -> None:
     assert find_redis() == Local(str(bin_only / "redis-server"))
 
 
-def test_the_variable_goes_before_the_path(
-    bin_only: Path, real: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_variable_goes_before_the_path(bin_only: Path, real: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (bin_only / "redis-server").symlink_to("/bin/false")
     monkeypatch.setenv("INTURN_REDIS_SERVER", real)
     assert find_redis() == Local(real)
@@ -93,9 +91,7 @@ def test_root_installs_it_from_debian_without_starting_the_daemon(
     assert not find.POLICY.exists()
 
 
-def test_a_policy_that_is_there_is_left_alone(
-    bin_only: Path, real: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_policy_that_is_there_is_left_alone(bin_only: Path, real: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     stand_in(bin_only, "apt-get", APT, real)
     find.POLICY.write_text("theirs")
@@ -112,9 +108,7 @@ def test_nobody_but_root_installs(bin_only: Path, real: str, monkeypatch: pytest
 
 
 def test_where_nothing_serves_one_sentence_says_what_to_install(bin_only: Path) -> None:
-    with pytest.raises(
-        MissingProgram, match=r"^redis-server is needed and was not found: install it .*\.$"
-    ) as caught:
+    with pytest.raises(MissingProgram, match=r"^redis-server is needed and was not found: install it .*\.$") as caught:
         PrivateRedis().start()
     assert "\n" not in str(caught.value)
 
@@ -125,9 +119,7 @@ def test_an_engine_that_does_not_answer_is_not_used(bin_only: Path, real: str) -
         find_redis()
 
 
-def test_docker_serves_where_there_is_no_program(
-    bin_only: Path, real: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_docker_serves_where_there_is_no_program(bin_only: Path, real: str, monkeypatch: pytest.MonkeyPatch) -> None:
     log = stand_in(bin_only, "docker", DOCKER, real)
     if LOCAL is None:
         monkeypatch.undo()  # this machine has the true docker, or the run would have stopped
@@ -150,6 +142,5 @@ def test_docker_serves_where_there_is_no_program(
 
 def test_a_container_is_signalled_by_its_name() -> None:
     assert (
-        Compose("redis", "redis-server").signal("inturn-redis-x-1", 7, 9)
-        == "docker kill --signal 9 inturn-redis-x-1"
+        Compose("redis", "redis-server").signal("inturn-redis-x-1", 7, 9) == "docker kill --signal 9 inturn-redis-x-1"
     )

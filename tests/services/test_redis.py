@@ -52,9 +52,7 @@ def client(fresh_redis: PrivateRedis) -> Iterator[redis.Redis]:
         yield client
 
 
-def test_it_answers_on_a_port_of_its_own_and_on_a_socket(
-    fresh_redis: PrivateRedis, client: redis.Redis
-) -> None:
+def test_it_answers_on_a_port_of_its_own_and_on_a_socket(fresh_redis: PrivateRedis, client: redis.Redis) -> None:
     assert fresh_redis.port != 6379
     assert client.ping()
     with redis.Redis.from_url(fresh_redis.socket_url) as by_socket:
@@ -132,9 +130,7 @@ def test_a_paused_server_is_silent_until_it_goes_on(fresh_redis: PrivateRedis) -
         assert client.ping()
 
 
-def test_a_paused_server_can_be_restarted_with_its_data(
-    fresh_redis: PrivateRedis, client: redis.Redis
-) -> None:
+def test_a_paused_server_can_be_restarted_with_its_data(fresh_redis: PrivateRedis, client: redis.Redis) -> None:
     client.set("a", "1")
     fresh_redis.pause()
     fresh_redis.restart(keep_data=True)
@@ -183,9 +179,7 @@ def test_a_server_outlives_the_thread_that_started_it() -> None:
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("mode", ["alone", "fork"])
 def test_a_parent_that_ends_takes_its_server_with_it(how: signal.Signals, mode: str) -> None:
-    parent = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, mode], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
+    parent = subprocess.Popen([sys.executable, "-c", SCRIPT, mode], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     with parent:
         assert parent.stdout is not None
         pid, child, folder = parent.stdout.readline().split(maxsplit=2)

@@ -84,7 +84,8 @@ class Process:
             post(lease.loop, lease.lose, "the app was closed")
         if self.is_ready:
             await asyncio.gather(
-                *(registry.give_back(lease.name, lease.token, lease.fence, 0.0) for lease in held), return_exceptions=True
+                *(registry.give_back(lease.name, lease.token, lease.fence, 0.0) for lease in held),
+                return_exceptions=True,
             )
             await registry.settle_tasks()
             await asyncio.to_thread(self.heartbeat.stop)

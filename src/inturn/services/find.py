@@ -136,9 +136,7 @@ def _no_daemon_starts() -> Iterator[None]:
 def _runs(*command: str, timeout_s: float = 15) -> bool:
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
     try:
-        done = subprocess.run(
-            command, env=env, capture_output=True, stdin=subprocess.DEVNULL, timeout=timeout_s
-        )
+        done = subprocess.run(command, env=env, capture_output=True, stdin=subprocess.DEVNULL, timeout=timeout_s)
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0

@@ -25,9 +25,7 @@ class PrivateRedis(PrivateServer):
 
     kind: ClassVar[str] = "redis"
 
-    def __init__(
-        self, *, appendonly: bool = False, extra: Sequence[str] = (), program: Program | None = None
-    ) -> None:
+    def __init__(self, *, appendonly: bool = False, extra: Sequence[str] = (), program: Program | None = None) -> None:
         super().__init__(program)
         self._appendonly = appendonly
         self._extra = tuple(extra)
@@ -70,9 +68,7 @@ class PrivateRedis(PrivateServer):
             "--protected-mode": "no",  # it can be reached through 127.0.0.1 alone
             "--daemonize": "no",
         }
-        extra = (
-            text.replace("{port}", str(port)).replace("{folder}", str(self.folder)) for text in self._extra
-        )
+        extra = (text.replace("{port}", str(port)).replace("{folder}", str(self.folder)) for text in self._extra)
         return [*(text for pair in ours.items() for text in pair), *extra]
 
     def answers(self, program: Program, port: int) -> bool:

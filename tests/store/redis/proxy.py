@@ -30,6 +30,8 @@ class Proxy:
         """Replies whose client was gone."""
         self.passed = {"request": 0, "reply": 0}
         """How many bytes went each way."""
+        self.freezes_at = ""
+        """The command from which on no reply passes."""
         self._server_port = server_port
         self._instead: dict[str, deque[tuple[str, str]]] = {}
         self._cuts: dict[str, deque[int]] = {"request": deque(), "reply": deque()}
@@ -131,6 +133,8 @@ class Proxy:
     def _replaced(self, command: list[bytes]) -> tuple[Any, ...]:
         name = command[0].decode()
         self.commands.append(name)
+        if name == self.freezes_at:
+            self.freeze("reply")
         waiting = self._instead.get(name)
         if not waiting:
             return tuple(command)

@@ -140,6 +140,21 @@ async def test_an_idle_link_does_not_make_the_first_late_reply_take_longer(
     assert clock.now() - sent_at < 0.8
 
 
+async def test_a_late_connection_does_not_give_its_call_more_time(proxy: Proxy, open_at: Open) -> None:
+    peer = open_at(proxy.url, timeout_s=1.2)
+    proxy.freeze()
+    sent_at = clock.now()
+    acquiring = await started(peer.acquire(peer.ask("n")))
+    await asyncio.sleep(1.0)
+    assert not acquiring.done()
+    proxy.freezes_at = "EVALSHA"
+    proxy.thaw()
+    with pytest.raises(StoreUnavailable, match="timed out"):
+        await acquiring
+    assert 1.2 <= clock.now() - sent_at < 1.5  # the link itself would have had patience until 1.6
+    assert "EVALSHA" in proxy.commands
+
+
 async def test_bytes_that_arrive_after_the_deadline_change_nothing(proxy: Proxy, open_at: Open) -> None:
     peer = open_at(proxy.url, timeout_s=0.4)
     await peer.release(await peer.hold("warm"))

@@ -289,11 +289,11 @@ class Link(asyncio.Protocol):
         self._admit(reply)
         self.skew_s = int(reply[0]) + int(reply[1]) / 1e6 - (sent_at + clock.now()) / 2
 
-    def leave(self, moved_to: str | None = None) -> None:
+    def leave(self, why: str, moved_to: str | None = None) -> None:
         """This is not the server to ask: connect anew, perhaps elsewhere (`host:port`)."""
         if moved_to is not None:
             self._follow(moved_to)
-        self._lose(LinkLost(f"{self._address} sent us elsewhere"))
+        self._lose(LinkLost(f"{self._address} sent us elsewhere: {why}"))
         self._failures = 0
 
     def _follow(self, moved_to: str) -> None:

@@ -107,7 +107,9 @@ class RedisStore:
 
     async def release(self, name: str, token: str, fence: int = 0) -> Released:
         keys = self._keys[self.partition_of(name)]
-        reply, _, attempts = await self._run(_RELEASE, keys.lock(name), (keys.prefix, name), (token, fence), granting=name)
+        reply, _, attempts = await self._run(
+            _RELEASE, keys.lock(name), (keys.prefix, name), (token, fence), granting=name
+        )
         status = reply[0].decode()
         # `gone` to a repeat: the first attempt did it, or the lease would have left a note
         return Released("released" if status == "gone" and attempts > 1 else status)
@@ -169,8 +171,8 @@ class RedisStore:
         link, gives_up_at = self._link(), clock.now() + self.timeout_s
         name = Script(f"plain {command[0].lower()}", b"", b"")
         packed = hiredis.pack_command(command)
+        failure: Exception | None = None
         while True:
-            failure: Exception
             try:
                 if not link.is_up:
                     await link.open(gives_up_at - clock.now())
@@ -181,6 +183,8 @@ class RedisStore:
                 raise self._unavailable(name, str(error)) from error
             except LinkLost as error:
                 failure = error
+            except TimeoutError:  # what was wrong before says more
+                failure = failure or TimeoutError("the reply did not come in time")
             else:
                 if not isinstance(reply, hiredis.ReplyError):
                     return reply
@@ -236,8 +240,8 @@ class RedisStore:
                     grant = Grant(token.decode(), fence, arrival, life_left)
                     self._listener(Notice("granted", granting or "", grant.token, "", grant, sent_at))
 
+        failure: Exception | None = None
         while True:
-            failure: Exception
             try:
                 if not link.is_up:
                     await link.open(gives_up_at - clock.now())
@@ -254,6 +258,8 @@ class RedisStore:
                 raise self._unavailable(script, str(error)) from error
             except LinkLost as error:
                 failure = error
+            except TimeoutError:  # what was wrong before says more
+                failure = failure or TimeoutError("the reply did not come in time")
             else:
                 if type(reply) is list and reply[0] != b"stale":
                     return reply, sent_at, attempts
@@ -283,7 +289,7 @@ class RedisStore:
             await asyncio.sleep(0.05)
             return reply
         if code in _NOT_HERE:
-            link.leave(moved_to=rest.split()[1] if code == "MOVED" else None)
+            link.leave(str(reply), moved_to=rest.split()[1] if code == "MOVED" else None)
             await asyncio.sleep(0.05)
             return reply
         raise self._unavailable(script, health.explain(code, str(reply))) from reply
@@ -308,11 +314,8 @@ class RedisStore:
 
 
 async def _in_time(answer: asyncio.Future[Reply], gives_up_at: float) -> Reply:
-    try:
-        async with asyncio.timeout(gives_up_at - clock.now()):
-            return await answer
-    except TimeoutError:
-        raise LinkLost("the reply did not come in time") from None
+    async with asyncio.timeout(gives_up_at - clock.now()):
+        return await answer
 
 
 def _notice_text(notice: Notice) -> str:
