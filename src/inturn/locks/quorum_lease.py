@@ -1,15 +1,15 @@
-"""The right to run by a majority's word. It ends, and its body is cancelled, as that of any lease."""
+"""The right to run by a majority's word, until a time, renewed by a thread. When it is lost, its body is cancelled."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from inturn.errors import LeaseLost, StoreUnavailable
 from inturn.locks import arguments
-from inturn.locks.lease import Lease
+from inturn.locks.body import Body
 from inturn.observe import metrics
 from inturn.process.heartbeat import margin_s
 from inturn.store import clock
@@ -27,20 +27,8 @@ def safe_until(sent_at: float, life_s: float) -> float:
     return sent_at + life_s - drift_s - margin_s(life_s)
 
 
-class QuorumLease(Lease):
-    """What the holder of a quorum lock holds. It is renewed by a majority, lease by lease."""
-
-    __slots__ = (
-        "__weakref__",
-        "_ended",
-        "_is_given_back",
-        "_store",
-        "ends_at",
-        "grant",
-        "is_renewed",
-        "safe_until",
-        "task",
-    )
+class QuorumLease:
+    """What the holder holds. `fence` grows with every grant: pass it on to whatever you write to."""
 
     def __init__(
         self,
@@ -51,30 +39,44 @@ class QuorumLease(Lease):
         is_renewed: bool,
         ended: Callable[[QuorumLease], None],
     ) -> None:
-        # Not `super().__init__`: that one takes what the store of one process answered.
         self.name = grant.name
         self.token = grant.token
-        self.fence = self.arrival = grant.fence
+        self.fence = grant.fence
+        self.grant = grant
         self.task = asyncio.current_task()
-        self.owner = self.task.get_name() if self.task is not None else "-"
         self.loop = asyncio.get_running_loop()
         self.ttl_s = ttl_s
-        self.granted_at = clock.now()
-        self.grant = grant
         self.is_renewed = is_renewed
         self.is_released = False
         self.why_lost = ""
         self.ends_at = grant.sent_at + ttl_s
         self.safe_until = safe_until(grant.sent_at, ttl_s)
+        self._granted_at = clock.now()
         self._store = store
         self._ended = ended
+        self._body = Body()
         self._is_given_back = False
-        self._body: asyncio.Task[Any] | None = None
-        self._cancelling = 0
+
+    @property
+    def lost(self) -> bool:
+        return bool(self.why_lost)
+
+    @property
+    def is_over(self) -> bool:
+        return self.is_released or self.lost
+
+    @property
+    def owner(self) -> str:
+        return self.task.get_name() if self.task is not None else "-"
 
     def remaining(self) -> float:
         """Seconds for which the lease is certain, if nothing renews it. 0 when it is lost or released."""
         return 0.0 if self.is_over else max(0.0, self.safe_until - clock.now())
+
+    def check(self) -> None:
+        """Raise `LeaseLost` if the lease is lost. For bodies that cannot be cancelled."""
+        if self.lost or (not self.is_released and self.remaining() == 0.0):
+            raise LeaseLost(self.name, self.fence, self.why_lost or "no renewal in time")
 
     async def extend(self, additional_time: arguments.Seconds, replace_ttl: bool = False) -> bool:
         """Prolong the life by so much, or (`replace_ttl`) to so much from now. It never becomes shorter."""
@@ -101,7 +103,7 @@ class QuorumLease(Lease):
         if self.is_released:
             return
         self.is_released = True
-        metrics.hold_seconds.observe(clock.now() - self.granted_at)
+        metrics.hold_seconds.observe(clock.now() - self._granted_at)
         releasing = self.give_back()
         if self.lost or releasing is None:
             raise LeaseLost(self.name, self.fence, self.why_lost)
@@ -122,8 +124,38 @@ class QuorumLease(Lease):
         self._ended(self)
         return self._store.release(self.grant, max(self.ttl_s, self.ends_at - clock.now()))
 
-    def _give_up(self) -> None:
-        self.give_back()
+    def enter_body(self) -> None:
+        self._body.enter()
+
+    async def leave_body(self) -> bool:
+        """The body is over. Answers whether a cancellation that it saw was ours."""
+        try:
+            return await self._body.leave()
+        except asyncio.CancelledError:
+            self.give_back()  # nobody else will
+            raise
+
+    def lose(self, why: str) -> None:
+        """On its loop: note it, and cancel the body. What is left of it ends by itself, since nobody renews it."""
+        if not self.is_over:
+            self._note_loss(why)
+            self._body.cancel(f"the lease on {self.name!r} was lost: {why}")
+
+    def disown(self, why: str) -> None:
+        """After a fork: it is the parent's, and so is its body."""
+        self.why_lost = self.why_lost or why
+        self.is_released = self._is_given_back = True
+        self._body = Body()
+
+    def _note_loss(self, why: str) -> None:
+        self.why_lost = why
+        metrics.lost.labels(why).inc()
+        held_s = clock.now() - self._granted_at
+        log.warning("lost name=%s fence=%d held=%.3fs why=%s", self.name, self.fence, held_s, why)
 
     def _unanswered(self, verb: str) -> str:
         return f"{verb} of {self.name!r}: no majority of {len(self._store.addresses)} servers answered"
+
+    def __repr__(self) -> str:
+        state = "released" if self.is_released else f"lost: {self.why_lost}" if self.lost else "held"
+        return f"<QuorumLease {self.name!r} fence={self.fence} {state}>"

@@ -84,7 +84,11 @@ class QuorumLock:
 
     async def release(self) -> None:
         """Give back what this task holds. `NotHeld` if that is nothing, `LeaseLost` if it was lost."""
-        await self._release(self.lease)
+        lease = self._holds.pop(self.lease.task)
+        try:
+            await lease.release()
+        finally:
+            await self._rest()
 
     async def extend(self, additional_time: arguments.Seconds, replace_ttl: bool = False) -> bool:
         return await self.lease.extend(additional_time, replace_ttl)
@@ -117,20 +121,16 @@ class QuorumLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # who leaves has entered, so a single hold is that of the one who leaves
-        lease = next(iter(self._holds.values())) if len(self._holds) == 1 else self.lease
-        is_ours = await lease.leave_body()
+        lease = self._holds.popitem()[1] if len(self._holds) == 1 else self._holds.pop(self.lease.task)
         try:
-            await self._release(lease)
-        except (LeaseLost, StoreUnavailable) as failure:
-            if error is None or (is_ours and isinstance(error, asyncio.CancelledError)):
-                raise failure from error
-            # the body's own error must not be hidden by ours
-            log.warning("release name=%s after an error of the body: %s", self.name, failure)
-
-    async def _release(self, lease: QuorumLease) -> None:
-        del self._holds[lease.task]
-        try:
-            await lease.release()
+            is_ours = await lease.leave_body()
+            try:
+                await lease.release()
+            except (LeaseLost, StoreUnavailable) as failure:
+                if error is None or (is_ours and isinstance(error, asyncio.CancelledError)):
+                    raise failure from error
+                # the body's own error must not be hidden by ours
+                log.warning("release name=%s after an error of the body: %s", self.name, failure)
         finally:
             await self._rest()
 

@@ -41,6 +41,7 @@ class Renewal:
             self._runner.start(self._watch(lease))
 
     async def _look(self) -> None:
+        await self._store.reach()  # while there is no hurry
         while True:
             for lease in list(self._holding.values()):
                 if lease not in self._watched:

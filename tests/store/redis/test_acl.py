@@ -12,7 +12,7 @@ from inturn.errors import StoreUnavailable
 from inturn.services import PrivateRedis
 from inturn.store import clock
 from inturn.store.redis.link import LinkRefused
-from tests.store.redis.conftest import Open, RedisPeer, admin
+from tests.store.redis.peers import Open, RedisPeer, admin
 from tests.store.world import until
 
 KEYS = "~inturn:*"

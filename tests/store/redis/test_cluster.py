@@ -11,7 +11,7 @@ import pytest
 from inturn.errors import StoreUnavailable
 from inturn.services import PrivateRedis, free_port
 from inturn.store import clock
-from tests.store.redis.conftest import Open, RedisPeer, admin, started
+from tests.store.redis.peers import Open, RedisPeer, admin, started
 from tests.store.redis.proxy import Proxy
 from tests.store.world import until
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from inturn.services import PrivateRedis
-from tests.store.redis.conftest import Open, RedisPeer
+from tests.store.redis.peers import Open, RedisPeer
 from tests.store.redis.proxy import Proxy
 from tests.store.world import until
 

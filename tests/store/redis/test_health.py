@@ -9,7 +9,7 @@ import redis
 
 from inturn.errors import SettingsError, StoreUnavailable
 from inturn.services import PrivateRedis
-from tests.store.redis.conftest import Open, admin
+from tests.store.redis.peers import Open, admin
 from tests.store.redis.proxy import Proxy
 
 

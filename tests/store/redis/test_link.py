@@ -8,7 +8,6 @@ import random
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +17,8 @@ from inturn.store.protocol import Acquired
 from inturn.store.redis.address import Address
 from inturn.store.redis.link import Link, LinkLost, LinkRefused
 from inturn.store.redis.store import RedisStore
-from tests.store.redis.conftest import Open, admin, started
+from tests.store.redis.fake import GREETING, FakeServer
+from tests.store.redis.peers import Open, admin, started
 from tests.store.redis.proxy import Proxy
 from tests.store.world import until
 
@@ -315,38 +315,34 @@ async def test_keepalive_is_on(redis_server: PrivateRedis) -> None:
     link.close()
 
 
-async def test_a_server_that_speaks_http_is_refused_at_once(open_at: Open) -> None:
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(100)
-        writer.write(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
-        writer.close()
+HTTP = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
+SSH = b"SSH-2.0-OpenSSH_9.2\r\n"
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        peer = open_at(f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}/0")
-        async with asyncio.timeout(0.5):
-            with pytest.raises(StoreUnavailable, match="does not speak the Redis protocol") as refused:
-                await peer.acquire(peer.ask("n"))
+
+@pytest.mark.parametrize(
+    "server",
+    [FakeServer({b"HELLO": HTTP}, hangs_up_after=b"HELLO"), FakeServer({}, greeting=SSH)],
+    ids=["answers as HTTP", "speaks first"],
+)
+async def test_a_server_that_is_no_redis_is_refused_at_once(open_at: Open, server: FakeServer) -> None:
+    async with server, asyncio.timeout(1):
+        peer = open_at(server.url, timeout_s=5)
+        with pytest.raises(StoreUnavailable, match="does not speak the Redis protocol") as refused:
+            await peer.acquire(peer.ask("n"))
         assert isinstance(refused.value.__cause__, LinkRefused)
 
 
-async def test_a_server_that_speaks_first_is_no_redis(open_at: Open) -> None:
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"SSH-2.0-OpenSSH_9.2\r\n")
-        await reader.read(100)
-        writer.close()
-
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        peer = open_at(f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}/0")
-        async with asyncio.timeout(0.5):
-            with pytest.raises(StoreUnavailable, match="does not speak the Redis protocol"):
-                await peer.acquire(peer.ask("n"))
-
-
-async def test_a_server_that_closes_at_once_is_given_up_in_time(open_at: Open, tmp_path: Path) -> None:
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.close()
-
-    async with await asyncio.start_unix_server(serve, tmp_path / "s"):
-        peer = open_at(f"unix://{tmp_path}/s", timeout_s=0.3)
-        with pytest.raises(StoreUnavailable, match="closed the connection"):
+async def test_a_server_that_closes_at_once_is_given_up_in_time(open_at: Open) -> None:
+    async with FakeServer({}, hangs_up_after=b"HELLO") as server, asyncio.timeout(1):
+        peer = open_at(server.url, timeout_s=0.3)
+        with pytest.raises(StoreUnavailable, match="not this one|closed the connection"):
             await peer.acquire(peer.ask("n"))
+
+
+async def test_a_subscription_that_ends_with_the_last_word_of_the_greeting_is_no_connection(open_at: Open) -> None:
+    ended = b">3\r\n$12\r\nsunsubscribe\r\n$1\r\nc\r\n:0\r\n"  # the slot moved at this very moment
+    async with FakeServer({**GREETING, b"SSUBSCRIBE": GREETING[b"SSUBSCRIBE"] + ended}) as server, asyncio.timeout(1):
+        peer = open_at(server.url, timeout_s=0.3)
+        with pytest.raises(StoreUnavailable, match="ended the subscription"):
+            await peer.acquire(peer.ask("n"))
+        await peer.store.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-import hiredis
 import pytest
 
 from inturn.errors import StoreUnavailable
@@ -13,7 +12,8 @@ from inturn.services import PrivateRedis
 from inturn.store import clock
 from inturn.store.redis import link as links
 from inturn.store.redis.link import LinkLost
-from tests.store.redis.conftest import Open, admin, started
+from tests.store.redis.fake import GREETING, FakeServer
+from tests.store.redis.peers import Open, admin, started
 from tests.store.redis.proxy import Proxy
 from tests.store.world import until
 
@@ -214,31 +214,14 @@ async def test_a_quiet_connection_that_lives_is_kept(
 
 
 async def test_a_server_that_greets_everyone_and_hangs_up_is_not_hammered(open_at: Open) -> None:
-    first_commands: list[bytes] = []
-    answers = {
-        b"HELLO": b"%0\r\n",
-        b"TIME": b"*2\r\n$10\r\n1790000000\r\n$1\r\n0\r\n",
-        b"SSUBSCRIBE": b">3\r\n$10\r\nssubscribe\r\n$1\r\nc\r\n:1\r\n",
-    }
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        commands, said = hiredis.Reader(notEnoughData=None), []
-        while b"SSUBSCRIBE" not in said and (data := await reader.read(65536)):
-            commands.feed(data)
-            while command := commands.gets():
-                said.append(command[0])
-                writer.write(answers.get(command[0], b"-ERR not greeted\r\n"))
-        first_commands.extend(said[:1])
-        writer.close()
-
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        peer = open_at(f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}/0", timeout_s=0.5)
+    async with FakeServer(GREETING, hangs_up_after=b"SSUBSCRIBE") as server:
+        peer = open_at(server.url, timeout_s=0.5)
         with pytest.raises(StoreUnavailable, match="closed the connection"):
             await peer.acquire(peer.ask("n"))
         await peer.store.close()
-    assert 3 < len(first_commands) < 30
+    assert 3 < len(server.first_commands) < 30
     # a call that comes as the connection goes is not left over for the next one, ahead of its greeting
-    assert set(first_commands) == {b"HELLO"}
+    assert set(server.first_commands) == {b"HELLO"}
 
 
 async def test_a_server_that_does_not_let_us_in_any_more_is_not_hammered(

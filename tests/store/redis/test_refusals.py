@@ -16,7 +16,7 @@ import redis
 from inturn.errors import StoreUnavailable
 from inturn.services import PrivateRedis
 from inturn.store import clock
-from tests.store.redis.conftest import Open, RedisPeer, admin, started
+from tests.store.redis.peers import Open, RedisPeer, admin, started
 from tests.store.redis.proxy import Proxy
 from tests.store.world import until
 

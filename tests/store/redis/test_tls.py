@@ -12,7 +12,7 @@ import pytest
 from inturn.errors import StoreUnavailable
 from inturn.services import PrivateRedis
 from inturn.store.redis.link import LinkRefused
-from tests.store.redis.conftest import Open, admin
+from tests.store.redis.peers import Open, admin
 from tests.store.world import until
 
 AT_ONCE_S = 1.0

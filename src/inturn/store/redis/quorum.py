@@ -115,9 +115,13 @@ class QuorumStore:
         """How long one question may take, so that two of them leave enough of the lease."""
         return min(self._timeout_s, ttl_s / 4)
 
+    async def reach(self) -> None:
+        """Be connected to a majority, if that can be."""
+        await self._servers.reach()
+
     async def acquire(self, name: str, token: str, ttl_s: float) -> QuorumGrant | QuorumRefusal:
         """One attempt. A token is used for one attempt only: what takes it back can then come at any time."""
-        await self._servers.reach()
+        await self.reach()
         patience_s = self.patience_s(ttl_s)
         keys, args = (self._keys.lock(name), self._keys.fence), (token, round(ttl_s * 1000))
         acquiring = self._ask("quorum_acquire", keys, args, patience_s, b"granted")

@@ -1,0 +1,38 @@
+"""Processes at a Redis server, and its owner."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import redis
+
+from inturn.services import PrivateRedis
+from inturn.store.redis.store import RedisStore
+from tests.store.world import Peer
+
+T = TypeVar("T")
+
+
+class RedisPeer(Peer):
+    store: RedisStore
+
+    def __init__(self, store: RedisStore) -> None:
+        super().__init__(store)
+
+
+Open = Callable[..., RedisPeer]
+"""`open_at(url, timeout_s=2, ...)`: a new process, not connected yet."""
+
+
+def admin(server: PrivateRedis, **options: Any) -> redis.Redis:
+    """For what the owner of the server does to it."""
+    return redis.Redis(unix_socket_path=server.socket_url.removeprefix("unix://"), **options)
+
+
+async def started(call: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """The call is on its way."""
+    task = asyncio.create_task(call)
+    await asyncio.sleep(0)
+    return task
