@@ -19,13 +19,20 @@ from inturn.errors import (
     SettingsError,
     StoreUnavailable,
 )
+from inturn.locks.conversation import ConversationLock
 from inturn.locks.lease import Lease
 from inturn.locks.lock import Lock
+from inturn.locks.managers import AsyncDistributedLockManager, DistributedLockManager
+from inturn.locks.quorum import Quorum
+from inturn.locks.visitor import VisitorLock, VisitorLockService
 
 __all__ = [
     "AlreadyHeld",
+    "AsyncDistributedLockManager",
+    "ConversationLock",
     "ConversationLockError",
     "DeadlockDetected",
+    "DistributedLockManager",
     "InTurn",
     "InTurnError",
     "Lease",
@@ -36,6 +43,9 @@ __all__ = [
     "LockTimeout",
     "MissingExtra",
     "NotHeld",
+    "Quorum",
     "SettingsError",
     "StoreUnavailable",
+    "VisitorLock",
+    "VisitorLockService",
 ]

@@ -119,7 +119,7 @@ class Worker:
 
     async def _body(self, held: Held, is_slow: bool) -> None:
         if self.load.blocks and now() > self._block_at:
-            self._block_at = now() + self.chance.uniform(2, 5)
+            self._block_at = now() + self.chance.uniform(4, 8)
             self.recorder.write("block")
             time.sleep(self.load.ttl_s * 1.3)  # noqa: ASYNC251 - a blocked loop is what is tested
             return

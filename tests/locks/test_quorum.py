@@ -437,9 +437,9 @@ async def test_a_renewal_that_its_release_has_overtaken_is_taken_back(servers: l
         Quorum([servers[0].url, servers[1].url, proxy.url], timeout=3) as quorum,
     ):
         lease = await quorum.lock("x", ttl=6, wait=5).take()
-        await until(lambda: len(proxy.connections) == 2)  # that of our loop, and that of the thread
         await until(lambda: votes(servers, "x")[2] == lease.token)
-        await asyncio.sleep(0.5)
+        # that of our loop and that of the thread, when both have been greeted and know the scripts
+        await until(lambda: sum(connection.answered >= 3 for connection in proxy.connections) == 2)
         for connection in proxy.connections:
             connection.request_flows.clear()
         await until(lambda: any(connection.held_back for connection in proxy.connections))

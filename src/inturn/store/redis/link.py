@@ -120,10 +120,12 @@ class Link(asyncio.Protocol):
                     self._pushed(reply)
                     continue
                 future, answered, _ = pending.popleft()
-                if not future.done():
-                    future.set_result(reply)
-                if answered is not None:
-                    answered(reply)
+                try:
+                    if answered is not None:  # first: who was granted something wakes before who gave it
+                        answered(reply)
+                finally:
+                    if not future.done():
+                        future.set_result(reply)
         except hiredis.ProtocolError as error:
             kind = LinkLost if self.is_up else LinkRefused
             self._lose(kind(f"{self._address} does not speak the Redis protocol: {error}"))

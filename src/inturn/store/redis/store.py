@@ -108,7 +108,7 @@ class RedisStore:
     async def release(self, name: str, token: str, fence: int = 0) -> Released:
         keys = self._keys[self.partition_of(name)]
         reply, _, attempts = await self._run(
-            _RELEASE, keys.lock(name), (keys.prefix, name), (token, fence), granting=name
+            _RELEASE, keys.lock(name), (keys.prefix, name, token.rpartition("#")[0]), (token, fence), granting=name
         )
         status = reply[0].decode()
         # `gone` to a repeat: the first attempt did it, or the lease would have left a note
