@@ -39,7 +39,7 @@ def test_a_body_stops_when_the_store_has_forgotten_its_lease(
     holder, other = troupe.actors(2, fresh_redis.url, namespace)
     if is_busy:
         holder.tell("busy", name="y")
-    for name in ("a", "b", "c"):  # the heartbeat may happen to be the first to ask, but not each time
+    for name in ("a", "b", "c") if is_busy else ("a",):  # the heartbeat may be the first to ask, but not each time
         holder.tell("hold", name=name, ttl=TTL)
         holder.hears("granted", name)
         time.sleep(TTL / 8)  # the first beat comes with the lease, the next after a quarter of the ttl

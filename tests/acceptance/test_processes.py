@@ -92,7 +92,7 @@ def test_without_the_lock_the_same_processes_do_lose_updates(
     """So that we know that the test above can fail: every process here has a lock of its own."""
     file = tmp_path / "counter"
     file.write_text("0")
-    crew = [troupe.run("counting", redis_url, f"{namespace}-{number}", str(file), "40") for number in range(5)]
+    crew = [troupe.run("counting", redis_url, f"{namespace}-{number}", str(file), "40") for number in range(3)]
     for counting in crew:
         counting.hears("ready", within=30)
     for counting in crew:
@@ -102,4 +102,4 @@ def test_without_the_lock_the_same_processes_do_lose_updates(
             counting.hears("done", within=30)
         except AssertionError:
             continue  # it read the file while another had just emptied it
-    assert file.read_text() != "200"
+    assert file.read_text() != "120"

@@ -60,34 +60,30 @@ def count(violations: Iterable[Violation]) -> Counter[str]:
 
 
 class Excuses:
-    """When each process could not act. Intervals with less than the grace between them count as one."""
+    """When each process could not act, each time with the moment by which its body must have stopped after it."""
 
     def __init__(self, faults: Sequence[Fault], rules: Rules) -> None:
-        self._grace_s = rules.grace_s
-        self._wipe_grace_s = rules.ttl_s + rules.grace_s
+        grace_s = {"stop": rules.grace_s, "stall": rules.grace_s / 3, "wipe": rules.ttl_s + rules.grace_s}
         self._by_pid: dict[int, list[tuple[float, float]]] = defaultdict(list)
         for fault in sorted(faults, key=lambda fault: fault.began):
-            if fault.kind not in ("stop", "stall", "wipe"):
+            if fault.kind not in grace_s:
                 continue
-            intervals = self._by_pid[fault.pid]
-            grace_s = self._grace_s if fault.pid else self._wipe_grace_s
-            if intervals and fault.began <= intervals[-1][1] + grace_s:
-                intervals[-1] = (intervals[-1][0], max(intervals[-1][1], fault.ended))
+            intervals, stopped_by = self._by_pid[fault.pid], fault.ended + grace_s[fault.kind]
+            if intervals and fault.began <= intervals[-1][1]:
+                intervals[-1] = (intervals[-1][0], max(intervals[-1][1], stopped_by))
             else:
-                intervals.append((fault.began, fault.ended))
+                intervals.append((fault.began, stopped_by))
 
     def certain_until(self, hold: Hold) -> float:
         """Until when nobody else may have begun: the end of the body, or the fault that explains what came after."""
-        own = _reason(hold, self._by_pid.get(hold.pid, []), self._grace_s)
-        wiped = _reason(hold, self._by_pid.get(0, []), self._wipe_grace_s)
-        return min(hold.over, own, wiped)
+        return min(hold.over, self._reason(hold, hold.pid), self._reason(hold, 0))
 
-
-def _reason(hold: Hold, intervals: list[tuple[float, float]], grace_s: float) -> float:
-    at = bisect_right(intervals, (hold.over, math.inf)) - 1
-    if at < 0 or hold.over > intervals[at][1] + grace_s:
-        return math.inf
-    return max(intervals[at][0], hold.began)
+    def _reason(self, hold: Hold, pid: int) -> float:
+        intervals = self._by_pid.get(pid, [])
+        at = bisect_right(intervals, (hold.over, math.inf)) - 1
+        if at < 0 or hold.over > intervals[at][1]:
+            return math.inf
+        return max(intervals[at][0], hold.began)
 
 
 def exclusion(group: list[Hold], excuses: Excuses) -> list[Violation]:

@@ -32,7 +32,7 @@ async def test_no_violation_under_faults(runs: list[tuple[str, str, float]]) -> 
 
 
 async def test_the_naive_lock_is_caught_by_the_same_checker() -> None:
-    runs = [Run(_scenario(store, "no faults"), "naive", 2.2, SEED, WORKERS) for store in ("redis", "sqlite")]
+    runs = [Run(_scenario(store, "no faults"), "naive", 2.5, SEED, WORKERS) for store in ("redis", "sqlite")]
     for result in await asyncio.gather(*(run.play() for run in runs)):
         found = count(result.violations)
         assert found["overlap"] > 0

@@ -139,6 +139,7 @@ class Heartbeat:
         for failure in await asyncio.gather(*beats, return_exceptions=True):
             if failure is not None:  # of one partition, perhaps: the others have had their beat
                 raise failure
+        registry.give_back_of_closed_loops()
         await self._release_leftovers()
         for chore in self.chores:
             await chore()

@@ -149,6 +149,18 @@ class Registry:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def give_back_of_closed_loops(self) -> None:
+        """Who held or waited there is gone, and the heartbeat would keep it alive for as long as the process lives."""
+        for held in [held for held in list(self.holding.values()) if held.loop.is_closed()]:
+            held.disown("its event loop was closed")
+            self.let_go(held.token)
+            self.once_more(held.name, held.token, 0.0)
+        for place in [place for place in list(self.waiting.values()) if place.loop.is_closed()]:
+            token = place.request.token
+            self.waiting.pop(token, None)
+            self._drop(token)
+            self.once_more(place.request.name, token, 0.0)
+
     async def settle_tasks(self) -> None:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 

@@ -1,0 +1,62 @@
+"""What happens to a token when its caller, its loop or its notice is not where it was."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from inturn import InTurn, LeaseLost
+from inturn.process.registry import post
+from inturn.store.protocol import Notice
+from tests.locks.conftest import until_free
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_what_a_closed_loop_held_is_given_back_while_the_process_lives(store_url: str, namespace: str) -> None:
+    app = InTurn(store_url, namespace=namespace)  # not closed before its loop, so Python warns of its connection
+    lock = app.lock("a", owner="me")
+
+    async def take_and_leave() -> None:
+        await lock.acquire()
+
+    asyncio.run(take_and_leave())
+    lease = lock.owned_by("me").lease
+
+    async def look() -> None:
+        await until_free(app, "a")
+        assert lease.lost
+        with pytest.raises(LeaseLost):
+            lease.check()
+        await app.close()
+
+    asyncio.run(look())
+
+
+async def test_a_grant_that_nobody_waits_for_is_passed_on(store_url: str, namespace: str) -> None:
+    async with InTurn(store_url, namespace=namespace) as app:
+        lock = app.lock("a")
+        await lock.acquire()
+        token = lock.lease.token
+        app.process.registry.let_go(token)  # as if its caller had gone just before the notice came
+        app.process.registry.notice(Notice("granted", "a", token))
+        await until_free(app, "a")
+
+
+async def test_posting_to_a_closed_loop_is_nothing_to_complain_about() -> None:
+    loop = asyncio.new_event_loop()
+    loop.close()
+    told: list[int] = []
+    post(loop, told.append, 1)
+    post(asyncio.get_running_loop(), told.append, 2)
+    assert told == [2]
+
+
+async def test_posting_from_another_thread_arrives_on_the_loop() -> None:
+    here = asyncio.get_running_loop()
+    arrived: asyncio.Future[int] = here.create_future()
+    thread = threading.Thread(target=lambda: post(here, arrived.set_result, threading.get_ident()))
+    thread.start()
+    assert await asyncio.wait_for(arrived, 5) == thread.ident
+    thread.join()
