@@ -91,7 +91,7 @@ class Worker:
         chance, load = self.chance, self.load
         name, capacity = load.names[0] if is_slow else chance.choice(load.names[1:])
         priority = chance.choices((0, 5, -5), (8, 1, 1))[0]
-        wait_s = chance.choices((None, 0.0, chance.uniform(0.01, 0.3)), (8, 1, 1))[0]
+        wait_s = chance.choices((None, 0.0, chance.uniform(0.01, 0.3)), (6, 1, 3))[0]
         hold_id = f"{os.getpid()}-{next(self._ids)}"
         requested = now()
         is_granted, outcome = False, "released"

@@ -413,8 +413,7 @@ async def test_an_acquire_that_its_release_has_overtaken_is_taken_back(
         async with quorum.lock("x", wait=5):
             await until(lambda: are_ready(quorum))
         await until_clean(servers, "x")
-        for connection in proxy.connections:
-            connection.request_flows.clear()
+        await hold_back(proxy)
         lease = await quorum.lock("x", ttl=60, wait=0).take()
         old = await the_one_that_is_held_back(proxy)
         proxy.is_open = is_repeated
@@ -438,10 +437,7 @@ async def test_a_renewal_that_its_release_has_overtaken_is_taken_back(servers: l
     ):
         lease = await quorum.lock("x", ttl=6, wait=5).take()
         await until(lambda: votes(servers, "x")[2] == lease.token)
-        # that of our loop and that of the thread, when both have been greeted and know the scripts
-        await until(lambda: sum(connection.answered >= 3 for connection in proxy.connections) == 2)
-        for connection in proxy.connections:
-            connection.request_flows.clear()
+        await hold_back(proxy)
         renewing = await the_one_that_is_held_back(proxy)
         await lease.release()
         await until_clean(servers, "x")
@@ -450,8 +446,15 @@ async def test_a_renewal_that_its_release_has_overtaken_is_taken_back(servers: l
         await until_clean(servers, "x", within_s=3)
 
 
+async def hold_back(proxy: Proxy) -> None:
+    """What our loop and the thread will ask; both have been greeted by now, and have loaded the scripts."""
+    await until(lambda: sum(connection.answered >= 3 for connection in proxy.connections) == 2)
+    for connection in proxy.connections:
+        connection.request_flows.clear()
+
+
 async def the_one_that_is_held_back(proxy: Proxy) -> Connection:
-    """There is one for our loop and one for the thread; the other may go on."""
+    """The other may go on."""
     await until(lambda: any(connection.held_back for connection in proxy.connections))
     (held_back,) = [connection for connection in proxy.connections if connection.held_back]
     for connection in proxy.connections - {held_back}:
