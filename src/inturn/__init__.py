@@ -23,7 +23,8 @@ from inturn.locks.conversation import ConversationLock
 from inturn.locks.lease import Lease
 from inturn.locks.lock import Lock
 from inturn.locks.managers import AsyncDistributedLockManager, DistributedLockManager
-from inturn.locks.quorum import Quorum
+from inturn.locks.quorum import Quorum, QuorumLock
+from inturn.locks.quorum_lease import QuorumLease
 from inturn.locks.visitor import VisitorLock, VisitorLockService
 
 __all__ = [
@@ -44,6 +45,8 @@ __all__ = [
     "MissingExtra",
     "NotHeld",
     "Quorum",
+    "QuorumLease",
+    "QuorumLock",
     "SettingsError",
     "StoreUnavailable",
     "VisitorLock",

@@ -6,7 +6,6 @@ A synchronous body cannot be cancelled. When its lease is lost, `lease.lost` is 
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Coroutine, Iterable
 from types import TracebackType
@@ -19,48 +18,10 @@ from inturn.locks.admin import LockInfo
 from inturn.locks.lease import Lease as AsyncLease
 from inturn.locks.lock import Lock as AsyncLock
 from inturn.locks.lock import log
+from inturn.process.runner import Runner
 from inturn.settings import Settings
 
 T = TypeVar("T")
-
-
-class Runner:
-    """A loop in a thread of its own, started when it is first needed and, after a fork, again."""
-
-    def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._starting = threading.Lock()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(work, self._running())
-        try:
-            return future.result()
-        except BaseException:
-            # Ctrl-C while waiting: leave the queue, or what was granted would be held by nobody
-            future.cancel()
-            raise
-
-    def _running(self) -> asyncio.AbstractEventLoop:
-        with self._starting:
-            if self._loop is None or self._thread is None or not self._thread.is_alive():
-                loop = self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=loop.run_forever, name="inturn-sync", daemon=True)
-                self._thread.start()
-            return self._loop
-
-    def stop(self) -> None:
-        with self._starting:
-            loop, thread = self._loop, self._thread
-            self._loop = self._thread = None
-        if loop is not None and thread is not None and thread.is_alive():
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-            loop.close()
-
-    def forget(self) -> None:
-        """After a fork: the thread exists only in the parent."""
-        self.__init__()  # type: ignore[misc]
 
 
 class Lease:

@@ -239,7 +239,8 @@ async def test_who_waits_for_ever_is_told_of_an_absent_majority(
         await asyncio.wait_for(quorum.lock("x", wait=None).take(), 5)
 
 
-async def test_a_paused_server_is_not_waited_for(quorum: Quorum, servers: list[PrivateRedis]) -> None:
+async def test_a_paused_server_is_not_waited_for(make_quorum: MakeQuorum, servers: list[PrivateRedis]) -> None:
+    quorum = make_quorum(servers, timeout=2)
     async with quorum.lock("x", wait=5):
         pass
     servers[2].pause()
@@ -248,7 +249,7 @@ async def test_a_paused_server_is_not_waited_for(quorum: Quorum, servers: list[P
         for _ in range(5):
             async with quorum.lock("x", wait=0):
                 pass
-        assert clock.now() - before < 0.45, "five locks took less than one server's deadline"
+        assert clock.now() - before < 2, "five locks took less than one server's deadline"
     finally:
         servers[2].resume()
     await until_clean(servers, "x")
@@ -642,7 +643,7 @@ async def test_a_renewal_that_meets_a_release_leaves_nothing(
 ) -> None:
     """A server that is asked to renew, is paused, and wakes up after the release, must not vote anew."""
     quorum = make_quorum(servers, timeout=1)
-    for _ in range(5):
+    for _ in range(2):
         async with quorum.lock("x", ttl=3, wait=5):
             await asyncio.sleep(0.8)
             servers[2].pause()

@@ -1,17 +1,16 @@
 """The right to run, until a time, renewed by the heartbeat.
 
-When it is lost, the body that runs under it is cancelled, once, by the rules of `asyncio.timeout`: the cancellation
-is ours to take back, and one that came from elsewhere goes on.
+When it is lost, the body that runs under it is cancelled, and what is left of it in the store is given back.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
 
 from inturn.errors import LeaseLost
 from inturn.locks import arguments
+from inturn.locks.body import Body
 from inturn.observe import metrics
 from inturn.process.heartbeat import margin_s
 from inturn.process.process import Process
@@ -25,7 +24,7 @@ class Lease:
     """What the holder of a lock holds. `fence` grows with every grant: pass it on to whatever you write to."""
 
     __slots__ = (
-        "_body", "_cancelling", "_doubt_until", "_process", "arrival", "confirmed_at", "depth", "fence", "fixed_until",
+        "_body", "_doubt_until", "_process", "arrival", "confirmed_at", "depth", "fence", "fixed_until",
         "granted_at", "is_released", "loop", "name", "owner", "partition", "token", "ttl_s", "why_lost",
     )  # fmt: skip
 
@@ -46,8 +45,7 @@ class Lease:
         self.why_lost = ""
         self._process = process
         self._doubt_until = answer.doubt_until
-        self._body: asyncio.Task[Any] | None = None
-        self._cancelling = 0
+        self._body: Body | None = None
 
     @property
     def lost(self) -> bool:
@@ -107,24 +105,19 @@ class Lease:
             log.debug("release name=%s fence=%d held=%.3fs", self.name, self.fence, clock.now() - self.granted_at)
 
     def enter_body(self) -> None:
-        self._body = asyncio.current_task()
-        self._cancelling = self._body.cancelling() if self._body is not None else 0
+        self._body = Body()
+        self._body.enter()
 
     async def leave_body(self) -> bool:
         """The body is over; from here on it is not cancelled any more. Answers whether a cancellation was ours."""
         body, self._body = self._body, None
-        if body is None or not self.lost:
-            return False
-        is_ours = body.uncancel() <= self._cancelling
-        if is_ours:
-            # a cancellation that the body did not live to see would strike at the next await: let it strike here
-            try:
-                await asyncio.sleep(0)
-            except asyncio.CancelledError:
-                if body.cancelling() > self._cancelling:  # another one came with it, and goes on
-                    self._give_up()
-                    raise
-        return is_ours
+        try:
+            return body is not None and await body.leave()
+        except asyncio.CancelledError:
+            # one that came from elsewhere goes on; the release must not be forgotten for that
+            self._process.registry.let_go(self.token)
+            self._process.registry.abandon(self.name, self.token)
+            raise
 
     def lose(self, why: str) -> None:
         """On the loop: note it, and cancel the body if it is still running."""
@@ -138,10 +131,6 @@ class Lease:
             # margin to see that it is lost, as a body that is cancelled has to stop.
             self._process.registry.let_go(self.token)
             self._process.registry.once_more(self.name, self.token, clock.now() + margin_s(self.ttl_s or 2.5))
-
-    def _give_up(self) -> None:
-        self._process.registry.let_go(self.token)
-        self._process.registry.abandon(self.name, self.token)
 
     def disown(self, why: str) -> None:
         self.why_lost = self.why_lost or why
