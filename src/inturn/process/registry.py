@@ -79,7 +79,6 @@ class Registry:
                 answer = await self._wait(request, answer.doubt_until, wait_s)
         except BaseException:
             # cancelled, or the store is away: whether the lock was granted is not known
-            self._drop(token)
             self.abandon(request.name, token)
             raise
         if answer.status != "granted":
@@ -103,9 +102,10 @@ class Registry:
         self.holding[held.token] = held
 
     def let_go(self, token: str) -> None:
-        """The holder is done with it; the release follows."""
+        """The holder is done with it. The release follows, and until that is answered the token is not forgotten: a
+        late notice of its grant must not be taken for one that nobody wants.
+        """
         self.holding.pop(token, None)
-        self._drop(token)
 
     def _drop(self, token: str) -> None:
         self._loops.pop(token, None)
@@ -118,6 +118,7 @@ class Registry:
         except BaseException:
             self.abandon(name, token)
             raise
+        self._drop(token)
         if doubt_until > clock.now():
             self.once_more(name, token, doubt_until)
         return released
@@ -128,6 +129,7 @@ class Registry:
         The release goes out at once, behind the acquire on the same connection. An acquire whose bytes are still under
         way on a lost connection can take effect until its deadline: so the heartbeat releases once more after that.
         """
+        self._drop(token)
         doubt_until = clock.now() + self.store.timeout_s
 
         async def release() -> None:
@@ -156,16 +158,15 @@ class Registry:
             self.let_go(held.token)
             self.once_more(held.name, held.token, 0.0)
         for place in [place for place in list(self.waiting.values()) if place.loop.is_closed()]:
-            token = place.request.token
-            self.waiting.pop(token, None)
-            self._drop(token)
-            self.once_more(place.request.name, token, 0.0)
+            self.waiting.pop(place.request.token, None)
+            self.once_more(place.request.name, place.request.token, 0.0)
 
     async def settle_tasks(self) -> None:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def once_more(self, name: str, token: str, not_before: float) -> None:
         """Have the heartbeat release it, at that time or as soon as it can."""
+        self._drop(token)
         self.leftovers.append((not_before, name, token))
         self.on_change()
 
