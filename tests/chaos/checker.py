@@ -171,8 +171,8 @@ def after_wipes(holds: list[Hold], wipes: list[Fault], rules: Rules) -> list[Vio
     found = []
     for wipe in wipes:
         for hold in holds:
-            # seen before the wipe was over means: granted by the memory that was lost
-            if hold.began >= wipe.ended or hold.over <= wipe.began:
+            # one that was seen while the server came back may be of the new memory already
+            if hold.began >= wipe.began or hold.over <= wipe.began:
                 continue
             if hold.outcome == "released":
                 found.append(Violation("late release", hold.id, f"{_told(hold)} was released after the wipe"))
