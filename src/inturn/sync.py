@@ -6,13 +6,15 @@ A synchronous body cannot be cancelled. When its lease is lost, `lease.lost` is 
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, TypeVar
 
 from inturn import app as asynchronous
-from inturn.errors import LeaseLost, LockTimeout, StoreUnavailable
+from inturn.errors import LeaseLost, LockTimeout, NotHeld, StoreUnavailable
 from inturn.locks import arguments
 from inturn.locks.admin import LockInfo
 from inturn.locks.lease import Lease as AsyncLease
@@ -64,7 +66,7 @@ class Lock:
         self._threads = threading.local()
 
     def acquire(self, blocking: bool | None = None, blocking_timeout: arguments.Seconds | None = None) -> bool:
-        return self._app.run(self._mine().acquire(blocking, blocking_timeout))
+        return self._take(self._mine(), lambda mine: mine.acquire(blocking, blocking_timeout))
 
     def release(self) -> None:
         self._app.run(self._mine().release())
@@ -86,22 +88,40 @@ class Lock:
         return Lease(self._app.runner, self._mine().lease)
 
     def __enter__(self) -> Lease:
-        self._app.run(self._mine().take())
-        return self.lease
+        return Lease(self._app.runner, self._take(self._mine(), lambda mine: mine.take()))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
             self.release()
-        except (LeaseLost, StoreUnavailable) as failure:
+        except (LeaseLost, NotHeld, StoreUnavailable) as failure:
             if error is None:
                 raise
             log.warning("release name=%s after an error of the body: %s", self.name, failure)
 
+    def _take(self, mine: AsyncLock, take: Callable[[AsyncLock], Coroutine[Any, Any, T]]) -> T:
+        before = mine.holds()
+        taking = self._app.runner.start(take(mine))
+        try:
+            return taking.result()
+        except Exception:
+            raise
+        except BaseException:
+            # Ctrl-C: leave the queue; and if the lock was granted at that very moment, nobody else would release it
+            taking.cancel()
+            self._app.runner.start(_undo(mine, taking, before))
+            raise
+
     def _mine(self) -> AsyncLock:
         """The owner is the calling thread, not the task on the background loop that acts for it."""
         return self._lock.owned_by(self._lock.owner or self._app.inner.process.thread_owner())
+
+
+async def _undo(lock: AsyncLock, taking: Future[Any], before: int) -> None:
+    await asyncio.wait({asyncio.wrap_future(taking)})
+    if lock.holds() > before:
+        await lock.release()
 
 
 class LockSet:

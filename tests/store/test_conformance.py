@@ -176,7 +176,7 @@ async def test_edges_name_the_holders_and_those_ahead(a: Peer, b: Peer) -> None:
     second = b.ask("n", owner="dave", capacity=2)
     arrival = (await b.acquire(second)).arrival
     (edge,) = await a.store.edges(["dave"])
-    assert edge == Edge("dave", "n", second.token, arrival, edge.age_ms, edge.blockers)
+    assert edge == Edge("dave", "n", second.token, arrival, edge.age_ms, False, edge.blockers)
     assert set(edge.blockers[:2]) == {"alice", "bob"}
     assert edge.blockers[2:] == ("carol",)
     assert 0 <= edge.age_ms < 5000

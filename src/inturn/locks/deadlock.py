@@ -39,7 +39,7 @@ class DeadlockWatch:
                 self._suspected.clear()
             return
         self._looked_at = at
-        edges = await self._follow({place.request.owner for place in old})
+        edges = stuck(await self._follow({place.request.owner for place in old}))
         seen: set[frozenset[str]] = set()
         for place in old:
             circle = find_circle(place.request.token, edges)
@@ -71,6 +71,26 @@ class DeadlockWatch:
         told = [f"{edge.owner} waits for {edge.name!r}" for edge in circle]
         error = DeadlockDetected(place.request.name, [*told, circle[0].owner])
         post(place.loop, place.give_up, error)
+
+
+def stuck(edges: dict[str, list[Edge]]) -> dict[str, list[Edge]]:
+    """The waits that cannot end by themselves.
+
+    An owner that waits for nothing will let go of what it holds. So will one for whose wait it is enough that one of
+    several goes, as long as one of them will (a semaphore). Whoever is left waits for others that are left.
+    """
+    left = {owner: list(waits) for owner, waits in edges.items() if waits}
+    while True:
+        hopeless = {
+            owner: [
+                edge for edge in waits if (any if edge.needs_all else all)(other in left for other in edge.blockers)
+            ]
+            for owner, waits in left.items()
+        }
+        remaining = {owner: waits for owner, waits in hopeless.items() if waits}
+        if remaining == left:
+            return left
+        left = remaining
 
 
 def find_circle(token: str, edges: dict[str, list[Edge]]) -> Circle | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from inturn.errors import LeaseLost
+from inturn.errors import LeaseLost, NotHeld
 from inturn.locks import arguments
 from inturn.locks.body import Body
 from inturn.observe import metrics
@@ -24,7 +24,7 @@ class Lease:
     """What the holder of a lock holds. `fence` grows with every grant: pass it on to whatever you write to."""
 
     __slots__ = (
-        "_body", "_doubt_until", "_process", "arrival", "confirmed_at", "depth", "fence", "fixed_until",
+        "_bodies", "_doubt_until", "_process", "arrival", "confirmed_at", "depth", "fence", "fixed_until",
         "granted_at", "is_released", "loop", "name", "owner", "partition", "token", "ttl_s", "why_lost",
     )  # fmt: skip
 
@@ -45,7 +45,7 @@ class Lease:
         self.why_lost = ""
         self._process = process
         self._doubt_until = answer.doubt_until
-        self._body: Body | None = None
+        self._bodies: list[Body] = []
 
     @property
     def lost(self) -> bool:
@@ -69,6 +69,8 @@ class Lease:
     async def extend(self, additional_time: arguments.Seconds, replace_ttl: bool = False) -> bool:
         """Move the end of a lease that has one; a lease that the heartbeat renews is confirmed with the store."""
         self.check()
+        if self.is_released:
+            raise NotHeld(self.name, "it was released")
         ms = round(arguments.ttl(additional_time, "additional_time") * 1000)
         store = self._process.store
         answer = await store.extend(self.name, self.token, "set" if replace_ttl else "add", ms)
@@ -104,15 +106,18 @@ class Lease:
         if log.isEnabledFor(logging.DEBUG):
             log.debug("release name=%s fence=%d held=%.3fs", self.name, self.fence, clock.now() - self.granted_at)
 
-    def enter_body(self) -> None:
-        self._body = Body()
-        self._body.enter()
+    def enter(self) -> Body:
+        """The current task begins to run under the lease. It is cancelled when the lease is lost."""
+        body = Body()
+        body.enter()
+        self._bodies.append(body)
+        return body
 
-    async def leave_body(self) -> bool:
-        """The body is over; from here on it is not cancelled any more. Answers whether a cancellation was ours."""
-        body, self._body = self._body, None
+    async def leave(self, body: Body) -> bool:
+        """It is over, and is not cancelled any more. Answers whether a cancellation that it saw was ours."""
+        self._bodies.remove(body)
         try:
-            return body is not None and await body.leave()
+            return await body.leave()
         except asyncio.CancelledError:
             # one that came from elsewhere goes on; the release must not be forgotten for that
             self._process.registry.let_go(self.token)
@@ -120,13 +125,13 @@ class Lease:
             raise
 
     def lose(self, why: str) -> None:
-        """On the loop: note it, and cancel the body if it is still running."""
+        """On the loop: note it, and cancel what runs under it."""
         if self.is_over:
             return
         self._note_loss(why)
-        if self._body is not None:
-            self._body.cancel(f"the lease on {self.name!r} was lost: {why}")
-        else:
+        for body in self._bodies:
+            body.cancel(f"the lease on {self.name!r} was lost: {why}")
+        if not self._bodies:
             # Nobody may ever release it, and the heartbeat would keep what is left of it alive. Its holder has the
             # margin to see that it is lost, as a body that is cancelled has to stop.
             self._process.registry.let_go(self.token)
@@ -135,7 +140,7 @@ class Lease:
     def disown(self, why: str) -> None:
         self.why_lost = self.why_lost or why
         self.is_released = True
-        self._body = None
+        self._bodies.clear()
 
     def _note_loss(self, why: str) -> None:
         self.why_lost = why

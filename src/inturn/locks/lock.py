@@ -10,6 +10,7 @@ import asyncio
 import copy
 import logging
 from types import TracebackType
+from typing import Any
 
 from inturn.errors import (
     AlreadyHeld,
@@ -21,6 +22,7 @@ from inturn.errors import (
     StoreUnavailable,
 )
 from inturn.locks import arguments
+from inturn.locks.body import Body
 from inturn.locks.lease import Lease
 from inturn.observe import metrics
 from inturn.process.identity import read_token
@@ -64,6 +66,7 @@ class Lock:
         self._life_ms = round(life_s * 1000) if renew else round(min(self.ttl_s, life_s or self.ttl_s) * 1000)
         self._process = process
         self._holds: dict[str, list[Lease]] = {}
+        self._blocks: dict[asyncio.Task[Any] | None, list[tuple[Lease, Body]]] = {}
 
     async def acquire(self, blocking: bool | None = None, blocking_timeout: arguments.Seconds | None = None) -> bool:
         """Take the lock; `False` if it was not granted in time. `lease` then is what is held."""
@@ -91,8 +94,8 @@ class Lock:
 
     async def release(self) -> None:
         """Give back what this task (or `owner`) holds. `NotHeld` if that is nothing, `LeaseLost` if it was lost."""
-        lease = self._pop(self._owner())
-        if lease is not None:
+        lease = self._mine()
+        if self._pop(lease.owner, lease):
             await lease.release()
 
     async def extend(self, additional_time: arguments.Seconds, replace_ttl: bool = False) -> bool:
@@ -105,7 +108,8 @@ class Lock:
     async def locked(self) -> bool:
         """Whether anyone holds it."""
         await self._process.ready()
-        return await self._process.store.inspect(self.name) is not None
+        view = await self._process.store.inspect(self.name)
+        return view is not None and bool(view.holders)
 
     async def owned(self) -> bool:
         """Whether this task (or `owner`) holds it, by the store's own word."""
@@ -115,6 +119,10 @@ class Lock:
         view = await self._process.store.inspect(self.name)
         return view is not None and any(holder.token == holds[-1].token for holder in view.holders)
 
+    def holds(self) -> int:
+        """How many times this task (or `owner`) holds it."""
+        return len(self._holds.get(self._owner(), ()))
+
     @property
     def lease(self) -> Lease:
         """What this task (or `owner`) holds; `NotHeld` if nothing."""
@@ -122,22 +130,24 @@ class Lock:
 
     async def __aenter__(self) -> Lease:
         lease = await self._take(self.wait_s)
-        if lease.depth == 1:
-            lease.enter_body()
+        self._blocks.setdefault(asyncio.current_task(), []).append((lease, lease.enter()))
         return lease
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # who leaves has entered, so a single owner is the one who leaves
-        owner = next(iter(self._holds)) if len(self._holds) == 1 else self._owner()
-        lease = self._pop(owner)
-        if lease is None:  # an inner block of a reentrant lock
-            return
-        is_ours = await lease.leave_body()
+        task = asyncio.current_task()
+        blocks = self._blocks.get(task)
+        if not blocks:
+            raise NotHeld(self.name, "this task is not in a block of it")
+        lease, body = blocks.pop()
+        if not blocks:
+            del self._blocks[task]
+        is_ours = await lease.leave(body)
         try:
-            await lease.release()
-        except (LeaseLost, StoreUnavailable) as failure:
+            if self._pop(lease.owner, lease):
+                await lease.release()
+        except (LeaseLost, NotHeld, StoreUnavailable) as failure:
             if error is None or (is_ours and isinstance(error, asyncio.CancelledError)):
                 raise failure from error
             # the body's own error must not be hidden by ours
@@ -162,6 +172,10 @@ class Lock:
                 metrics.acquisitions.labels(_OUTCOMES.get(type(error), "cancelled")).inc()
                 raise
             waited_s = clock.now() - started_at
+            if answer.status == "own" and registry.is_abandoned(answer.other):
+                # an earlier call of ours was cancelled, and its release is still on its way: see to it first
+                await registry.give_back(self.name, answer.other, 0, 0.0)
+                continue
             if answer.status != "granted":
                 return self._refused(answer, owner, waited_s)
             lease = Lease(process, request, answer)
@@ -206,13 +220,13 @@ class Lock:
             raise NotHeld(self.name)
         return holds[-1]
 
-    def _pop(self, owner: str) -> Lease | None:
-        """The lease to release now; `None` while an outer block of a reentrant lock still needs it."""
+    def _pop(self, owner: str, lease: Lease) -> bool:
+        """One hold less. Whether it was the last of this lease: an outer block of a reentrant lock still needs it."""
         holds = self._holds.get(owner)
-        if not holds:
+        if not holds or lease not in holds:
             raise NotHeld(self.name)
-        lease = holds.pop()
+        holds.remove(lease)
         if not holds:
             del self._holds[owner]
         lease.depth -= 1
-        return lease if lease.depth == 0 else None
+        return lease.depth == 0

@@ -22,6 +22,9 @@ log = logging.getLogger("inturn.heartbeat")
 REST_AFTER_S = 5.0
 """A process that holds nothing and waits for nothing stops beating after this time."""
 
+AT_ONCE = 500
+"""Calls of the heartbeat's own that are under way together."""
+
 _NEVER = float("inf")
 
 Chore = Callable[[], Awaitable[None]]
@@ -51,23 +54,28 @@ class Heartbeat:
         self._is_stopping = False
         self._busy_at = 0.0
         self._due_in_s = BEAT_S
+        self._beats_every_s = BEAT_S
+        self._must_confirm = False
 
     def ensure(self) -> None:
         """Be beating. Called on every change of the registry, so it is cheap when nothing has to be done."""
         if self._thread is None:
-            with self._starting:
-                if self._thread is None:
-                    self._is_stopping = False
-                    thread = threading.Thread(target=self._main, name="inturn-heartbeat", daemon=True)
-                    self._thread = thread
-                    thread.start()
+            self._start()
         elif self.is_resting:
             self._wake()
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is None and not self._registry.is_closed:
+                self._is_stopping = False
+                thread = threading.Thread(target=self._main, name="inturn-heartbeat", daemon=True)
+                thread.start()
+                self._thread = thread
 
     def watch_over(self, held: Held) -> bool:
         """A lease was added: look sooner if it could end before the next look. `False`: it has ended already."""
         deadline = self.deadline_of(held)
-        if deadline < self._looks_at or 0.0 < held.ttl_s < 4 * BEAT_S:
+        if deadline < self._looks_at or 0.0 < held.ttl_s < 4 * self._beats_every_s:
             self._wake()
         return deadline > clock.now()
 
@@ -102,10 +110,22 @@ class Heartbeat:
         self._woken.set()
         self._watch_woken.set()
 
+    def confirm_soon(self) -> None:
+        """A connection came back: perhaps to a server that was restored from an older copy of its data."""
+        self._must_confirm = True
+
     def _main(self) -> None:
-        asyncio.run(self._run())
+        try:
+            asyncio.run(self._run())
+        except Exception:
+            log.exception("the heartbeat ended; the next lock begins another")
+        finally:
+            with self._starting:
+                if self._thread is threading.current_thread():
+                    self._thread = None
 
     async def _run(self) -> None:
+        self._woken, self._watch_woken = asyncio.Event(), asyncio.Event()
         self._loop = asyncio.get_running_loop()
         watching = asyncio.create_task(self._watch())
         try:
@@ -114,10 +134,11 @@ class Heartbeat:
                     await self._round()
                 except InTurnError as error:
                     log.warning("beat failed: %s", error)
+                    await self._sleep(self._woken, self._interval_s() / 2)
                 except Exception:
                     # whatever it was: a heartbeat that stops would end every lease of the process
                     log.exception("beat failed")
-                    await asyncio.sleep(BEAT_S)
+                    await self._sleep(self._woken, self._interval_s())
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
@@ -141,9 +162,11 @@ class Heartbeat:
                 raise failure
         registry.give_back_of_closed_loops()
         await self._release_leftovers()
+        await self._confirm_leases()
         for chore in self.chores:
             await chore()
-        pause = started_at + min(self._interval_s(), self._due_in_s) - clock.now()
+        self._beats_every_s = self._interval_s()
+        pause = started_at + min(self._beats_every_s, self._due_in_s) - clock.now()
         await self._sleep(self._woken, max(pause, 0.01))
 
     def _interval_s(self) -> float:
@@ -174,8 +197,12 @@ class Heartbeat:
             for held in list(registry.holding.values()):
                 if held.partition == partition and held.fence < beat.era:
                     post(held.loop, held.lose, "the store lost its memory")
+        # Judged by our own clock: another call may have been seen before this beat. And what is over stays over: a
+        # renewal that comes after the deadline must not bring a lease back that its body should have left.
+        self._end_overdue()
+        was_away_s = beat.sent_at - self._confirmed_at[partition]
         self._confirmed_at[partition] = beat.sent_at
-        if not beat.is_known or beat.away_ms > PLACE_LIVES_MS:
+        if not beat.is_known or was_away_s > PLACE_LIVES_MS / 1000:
             registry.look_again()
         for notice in beat.notices:
             registry.notice(notice)
@@ -183,25 +210,53 @@ class Heartbeat:
             self._due_in_s = min(self._due_in_s, beat.due_in_ms / 1000 + 0.005)
 
     async def _release_leftovers(self) -> None:
+        """A part of them with every beat, so that many do not hold up the next one."""
         registry, at = self._registry, clock.now()
-        for leftover in [item for item in registry.leftovers if item[0] <= at]:
-            _, name, token = leftover
-            await self._store.release(name, token)
+        due = [leftover for leftover in registry.leftovers if leftover[0] <= at][:AT_ONCE]
+        released = [self._store.release(name, token) for _, name, token in due]
+        for leftover, answer in zip(due, await asyncio.gather(*released, return_exceptions=True), strict=True):
+            if isinstance(answer, BaseException):
+                raise answer
             registry.leftovers.remove(leftover)
+
+    async def _confirm_leases(self) -> None:
+        """The beats confirm the process. Whether the store still knows its leases, it is asked once for each."""
+        if not self._must_confirm:
+            return
+        self._must_confirm = False
+        held = list(self._registry.holding.values())
+        for start in range(0, len(held), AT_ONCE):
+            part = held[start : start + AT_ONCE]
+            asked = [self._store.extend(lease.name, lease.token, "at_least", 1) for lease in part]
+            for lease, answer in zip(part, await asyncio.gather(*asked, return_exceptions=True), strict=True):
+                if isinstance(answer, BaseException):
+                    self._must_confirm = True
+                elif answer.status == "lost" and self._registry.holding.get(lease.token) is lease:
+                    post(lease.loop, lease.lose, "the store lost its memory")
 
     async def _watch(self) -> None:
         """Ends leases whose deadline has passed. It waits for no reply, so it works while the store is away."""
         while True:
-            at, soonest = clock.now(), float("inf")
-            for held in list(self._registry.holding.values()):
-                deadline = self.deadline_of(held)
-                if deadline <= at:
-                    why = "its time is up" if held.fixed_until and held.fixed_until <= at else "no renewal in time"
-                    post(held.loop, held.lose, why)
-                else:
-                    soonest = min(soonest, deadline)
+            at = clock.now()
+            try:
+                soonest = self._end_overdue()
+            except Exception:
+                log.exception("deadlines not watched")
+                soonest = at
             self._looks_at = at + min(max(soonest - at, 0.01), BEAT_S)
             await self._sleep(self._watch_woken, self._looks_at - at)
+
+    def _end_overdue(self) -> float:
+        """Answers when the next deadline is."""
+        at, soonest = clock.now(), _NEVER
+        for held in list(self._registry.holding.values()):
+            deadline = self.deadline_of(held)
+            if deadline <= at:
+                why = "its time is up" if held.fixed_until and held.fixed_until <= at else "no renewal in time"
+                post(held.loop, held.lose, why)
+            else:
+                soonest = min(soonest, deadline)
+        return soonest
 
     @staticmethod
     async def _sleep(woken: asyncio.Event, pause_s: float | None) -> None:

@@ -58,10 +58,8 @@ class Place:
             while True:
                 self._again = False
                 answer = await self._store.acquire(self.request)
-                if answer.status == "granted":
-                    self._end(answer)
-                elif answer.status != "waiting":
-                    # the store had dropped the place, and the lock is another one by now: the caller decides
+                if answer.status != "waiting":
+                    # granted; or the store had dropped the place, and it is another lock by now: the caller decides
                     self._end(answer)
                 if not self._again:
                     return

@@ -10,9 +10,10 @@ import threading
 from collections.abc import Callable
 from weakref import WeakKeyDictionary, WeakSet
 
+from inturn.errors import StoreUnavailable
 from inturn.process.heartbeat import Chore, Heartbeat
 from inturn.process.identity import new_process
-from inturn.process.registry import Registry, post
+from inturn.process.registry import Registry
 from inturn.store.protocol import Store
 
 log = logging.getLogger("inturn.process")
@@ -34,14 +35,20 @@ class Process:
         self.heartbeat = Heartbeat(self.registry)
         self.heartbeat.chores = [make() for make in self._chores]
         self.registry.on_change = self.heartbeat.ensure
-        self.store.listen(self.registry.notice, self.registry.look_again)
+        self.store.listen(self.registry.notice, self._reopened)
         self.is_ready = False
         self._owners: WeakKeyDictionary[asyncio.Task[object], str] = WeakKeyDictionary()
         self._threads = threading.local()
         self._owner_numbers = itertools.count(1)
 
+    def _reopened(self) -> None:
+        self.registry.look_again()
+        self.heartbeat.confirm_soon()
+
     async def ready(self) -> None:
         """Before the first use: refuse a store that cannot keep the promises."""
+        if self.is_closed:
+            raise StoreUnavailable("the app was closed; make a new one")
         if self.is_ready:
             return
         for warning in await self.store.check():
@@ -78,16 +85,9 @@ class Process:
         if self.is_closed:
             return
         self.is_closed = True
-        registry = self.registry
-        held = list(registry.holding.values())
-        for lease in held:
-            post(lease.loop, lease.lose, "the app was closed")
         if self.is_ready:
-            await asyncio.gather(
-                *(registry.give_back(lease.name, lease.token, lease.fence, 0.0) for lease in held),
-                return_exceptions=True,
-            )
-            await registry.settle_tasks()
+            self.is_ready = False  # whoever comes now asks `ready`, and is refused
+            await self.registry.close(StoreUnavailable("the app was closed"))
             await asyncio.to_thread(self.heartbeat.stop)
             await asyncio.gather(self.store.depart(), return_exceptions=True)
         await self.store.close()

@@ -48,6 +48,7 @@ class Registry:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self.is_closed = False
         self.waiting: dict[str, Place] = {}
         self.holding: dict[str, Held] = {}
         self.leftovers: list[tuple[float, str, str]] = []
@@ -72,8 +73,8 @@ class Registry:
         """
         token = request.token
         self._loops[token] = asyncio.get_running_loop()
-        self.on_change()
         try:
+            self.on_change()
             answer = await self.store.acquire(request)
             if answer.status == "waiting":
                 answer = await self._wait(request, answer.doubt_until, wait_s)
@@ -98,8 +99,15 @@ class Registry:
             await self.give_back(request.name, request.token, 0, 0.0)
         return answer._replace(doubt_until=max(doubt_until, answer.doubt_until))
 
+    def is_abandoned(self, token: str) -> bool:
+        """A token of this process that nobody holds here, waits with, or is giving back."""
+        return token.startswith(f"{self.store.process}#") and token not in self._loops
+
     def hold(self, held: Held) -> None:
         self.holding[held.token] = held
+        early = self._early.pop(held.token, None)
+        if early is not None and early.kind == "lost" and early.fence >= held.fence:
+            held.lose(early.why)
 
     def let_go(self, token: str) -> None:
         """The holder is done with it. The release follows, and until that is answered the token is not forgotten: a
@@ -130,6 +138,8 @@ class Registry:
         way on a lost connection can take effect until its deadline: so the heartbeat releases once more after that.
         """
         self._drop(token)
+        if self.is_closed:
+            return
         doubt_until = clock.now() + self.store.timeout_s
 
         async def release() -> None:
@@ -161,14 +171,27 @@ class Registry:
             self.waiting.pop(place.request.token, None)
             self.once_more(place.request.name, place.request.token, 0.0)
 
-    async def settle_tasks(self) -> None:
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+    async def close(self, error: Exception) -> None:
+        """Nobody waits or holds any more, and nothing is begun anew."""
+        for place in list(self.waiting.values()):
+            post(place.loop, place.give_up, error)
+        held = list(self.holding.values())
+        for lease in held:
+            post(lease.loop, lease.lose, str(error))
+        here = asyncio.get_running_loop()
+        given_back = [self.store.release(lease.name, lease.token, lease.fence) for lease in held]
+        await asyncio.gather(*given_back, return_exceptions=True)
+        await asyncio.sleep(0)  # who was told leaves the queue
+        tasks = [task for task in list(self._tasks) if task.get_loop() is here]
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self.is_closed = True
 
     def once_more(self, name: str, token: str, not_before: float) -> None:
         """Have the heartbeat release it, at that time or as soon as it can."""
         self._drop(token)
-        self.leftovers.append((not_before, name, token))
-        self.on_change()
+        if not self.is_closed:
+            self.leftovers.append((not_before, name, token))
+            self.on_change()
 
     def notice(self, notice: Notice) -> None:
         """Any thread: pass a notice on to the loop that it concerns."""
@@ -182,12 +205,13 @@ class Registry:
     def _take_note(self, notice: Notice) -> None:
         place, held = self.waiting.get(notice.token), self.holding.get(notice.token)
         if held is not None:
-            if notice.kind == "lost":
+            if notice.kind == "lost" and notice.fence >= held.fence:
                 held.lose(notice.why)
-        elif place is not None:
-            place.notice(notice)
         elif notice.token in self._loops:
-            self._early[notice.token] = notice
+            if place is None or notice.kind == "lost":
+                self._early[notice.token] = notice  # for `hold`: the grant may be on its way to its caller already
+            if place is not None:
+                place.notice(notice)
         elif notice.kind == "granted":
             self.abandon(notice.name, notice.token)
 

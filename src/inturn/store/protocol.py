@@ -16,7 +16,6 @@ BEAT_S = 1.0
 
 PLACE_LIVES_MS = 3000
 CONFIRM_MS = 2000
-IDLE_CHECK_MS = 600_000
 
 
 class Request(NamedTuple):
@@ -73,13 +72,14 @@ class Notice(NamedTuple):
     """What a process is told: a lock was granted to one of its waiting tokens, or a lease was taken away.
 
     A grant that carries its fence is complete. One without is provisional: the process confirms it by repeating its
-    acquire.
+    acquire. The fence of a loss tells which grant was lost: the token may have got another since.
     """
 
     kind: Literal["granted", "lost"]
     name: str
     token: str
     why: str = ""
+    fence: int = 0
     grant: Grant | None = None
     sent_at: float = 0.0
 
@@ -101,13 +101,17 @@ class Beat(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One wait: `owner` waits for `name`; the blockers hold it or wait ahead."""
+    """One wait: `owner` waits for `name`; the blockers hold it or wait ahead.
+
+    `needs_all`: not one of them may stay (a mutex, a writer). Otherwise it may be enough if one of them goes.
+    """
 
     owner: str
     name: str
     token: str
     arrival: int
     age_ms: int
+    needs_all: bool
     blockers: tuple[str, ...]
 
 

@@ -121,6 +121,8 @@ class RedisStore:
         return Extended(reply[0].decode(), reply[1] if len(reply) > 1 else 0, sent_at)
 
     async def beat(self, partition: int, noted: Sequence[Notice]) -> Beat:
+        if self._forget_closed_loops():
+            self._reopened()  # the answers to their last calls may have held grants for others
         keys = self._keys[partition]
         used = (keys.processes, keys.inbox(self.process), keys.names, keys.fence, keys.waits, keys.due, keys.era)
         texts = tuple(_notice_text(notice) for notice in noted)
@@ -139,9 +141,10 @@ class RedisStore:
         found = []
         for keys in self._keys:
             reply, _, _ = await self._run(_EDGES, (keys.waits,), (keys.prefix,), tuple(owners), pushes=False)
-            for owner, name, token, arrival, age, blockers in reply[1]:
+            for owner, name, token, arrival, age, needs_all, blockers in reply[1]:
                 blocking = tuple(blocker.decode() for blocker in blockers)
-                found.append(Edge(owner.decode(), name.decode(), token.decode(), arrival, age, blocking))
+                wait = (owner.decode(), name.decode(), token.decode(), arrival, age, bool(needs_all), blocking)
+                found.append(Edge(*wait))
         return found
 
     async def names(self, limit: int) -> list[str]:
@@ -208,12 +211,14 @@ class RedisStore:
             self._newest = link
         return link
 
-    def _forget_closed_loops(self) -> None:
+    def _forget_closed_loops(self) -> bool:
         """A loop that was closed before its app leaves a connection that nobody can use or close any more."""
-        for loop, link in list(self._links.items()):
-            if loop.is_closed():
-                self._newest = None if self._newest is link else self._newest
-                self._links.pop(loop).forget()
+        closed = [(loop, link) for loop, link in list(self._links.items()) if loop.is_closed()]
+        for loop, link in closed:
+            self._newest = None if self._newest is link else self._newest
+            if self._links.pop(loop, None) is not None:
+                link.forget()
+        return bool(closed)
 
     async def _run(
         self,
@@ -238,7 +243,7 @@ class RedisStore:
             if type(reply) is list and type(reply[-1]) is list:
                 for token, fence, arrival, life_left in reply[-1]:
                     grant = Grant(token.decode(), fence, arrival, life_left)
-                    self._listener(Notice("granted", granting or "", grant.token, "", grant, sent_at))
+                    self._listener(Notice("granted", granting or "", grant.token, grant=grant, sent_at=sent_at))
 
         failure: Exception | None = None
         while True:
@@ -321,12 +326,13 @@ async def _in_time(answer: asyncio.Future[Reply], gives_up_at: float) -> Reply:
 def _notice_text(notice: Notice) -> str:
     if notice.kind == "granted":
         return f"granted {notice.token} {notice.name}"
-    return f"lost {notice.token} {notice.why}\n{notice.name}"
+    return f"lost {notice.token} {notice.fence} {notice.why}\n{notice.name}"
 
 
 def _read_notice(text: bytes) -> Notice:
     kind, token, rest = text.decode().split(" ", 2)
     if kind == "granted":
         return Notice("granted", rest, token)
+    fence, _, rest = rest.partition(" ")
     why, _, name = rest.partition("\n")
-    return Notice("lost", name, token, why)
+    return Notice("lost", name, token, why, int(fence))

@@ -52,13 +52,13 @@ class Inbox:
         if version == self._version and not self._is_new:
             return []
         rows = connection.execute(
-            "SELECT kind, name, token, why, number FROM inbox WHERE process = ? AND number > ? ORDER BY number",
+            "SELECT kind, name, token, why, fence, number FROM inbox WHERE process = ? AND number > ? ORDER BY number",
             (self._process, self._read_to),
         ).fetchall()
         self._version, self._is_new = version, False
         if rows:
-            self._read_to = rows[-1][4]
-        return [Notice(*row[:4]) for row in rows]
+            self._read_to = rows[-1][5]
+        return [Notice(*row[:5]) for row in rows]
 
     def _count_places(self, connection: sqlite3.Connection) -> bool:
         """Whether any place of ours waits: tokens are `<process>#<number>`, and `$` comes after `#`."""

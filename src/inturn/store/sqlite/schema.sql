@@ -62,6 +62,7 @@ CREATE TABLE inbox (
     token TEXT NOT NULL,
     name TEXT NOT NULL,
     why TEXT NOT NULL,
+    fence INTEGER NOT NULL,
     told INTEGER NOT NULL,
     PRIMARY KEY (process, number)
 ) WITHOUT ROWID;

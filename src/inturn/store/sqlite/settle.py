@@ -99,7 +99,7 @@ def take_away(tx: Transaction, lock: Lock, grant: GrantRow, why: str) -> None:
     tx.execute("INSERT OR REPLACE INTO lost VALUES (?, ?, ?)", (grant.token, why, tx.now + LOST_NOTE_MS))
     if grant.lapses > 0:
         tx.untell_grant(grant.token, lock.name)
-    tx.tell(process_of(grant.token), "lost", grant.token, lock.name, why)
+    tx.tell(process_of(grant.token), "lost", grant.token, lock.name, why, grant.fence)
 
 
 def remove_place(tx: Transaction, name: str, place: PlaceRow) -> None:
@@ -144,7 +144,7 @@ def grant_heads(tx: Transaction, lock: Lock, calling_process: str | None) -> flo
             if is_mine:
                 mine.append(Grant(grant.token, grant.fence, grant.arrival, life_left(tx, ends)))
             else:
-                tx.tell(process, "granted", grant.token, lock.name, "")
+                tx.tell(process, "granted", grant.token, lock.name)
             lock.used += place.weight
             insert_grant(tx, lock.name, grant, lock.capacity)
             soonest = min(soonest, grant_ends(tx, grant))

@@ -116,10 +116,10 @@ class Transaction:
 
     # -- telling ---------------------------------------------------------------------------------------------
 
-    def tell(self, process: str, kind: str, token: str, name: str, why: str) -> None:
+    def tell(self, process: str, kind: str, token: str, name: str, why: str = "", fence: int = 0) -> None:
         """Into the inbox of a process; if that is ours, it is read as soon as this is committed."""
-        row = (process, self.tick(), kind, token, name, why, self.now)
-        self.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        row = (process, self.tick(), kind, token, name, why, fence, self.now)
+        self.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
         if process == self.process:
             self.is_told = True
 
@@ -132,7 +132,7 @@ class Transaction:
     def hand_over(self, name: str, grants: list[Grant]) -> None:
         """Complete grants to other places of the calling process."""
         for grant in grants:
-            self.notices.append(Notice("granted", name, grant.token, "", grant, self.sent_at))
+            self.notices.append(Notice("granted", name, grant.token, grant=grant, sent_at=self.sent_at))
 
 
 @cache

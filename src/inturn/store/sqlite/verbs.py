@@ -16,7 +16,6 @@ from inturn.store.sqlite.settle import (
     Lock,
     PlaceRow,
     grant_ends,
-    grant_heads,
     grants_of,
     has_ahead,
     has_queue,
@@ -115,9 +114,7 @@ def release(tx: Transaction, name: str, token: str, fence: int) -> Released:
         if grant.lapses > 0:
             tx.untell_grant(token, name)
         if is_waited_for:
-            lock = lock_named(tx, name) or Lock(name, capacity, 0)
-            soonest = grant_heads(tx, lock, process)
-            reschedule(tx, lock, soonest)
+            settle(tx, lock_named(tx, name) or Lock(name, capacity, 0), process)
         return answer
 
     row = tx.one(f"SELECT {PLACE} FROM places WHERE token = ? AND name = ?", (token, name))
@@ -182,7 +179,7 @@ def beat(tx: Transaction, process: str, noted: Sequence[Notice]) -> Beat:
     (soonest,) = tx.one("SELECT min(due) FROM grants", ())
     due_in = -1 if soonest is None else max(0, soonest - tx.now)
     inbox = tx.execute(
-        "SELECT kind, name, token, why FROM inbox WHERE process = ? ORDER BY number LIMIT 1000", (process,)
+        "SELECT kind, name, token, why, fence FROM inbox WHERE process = ? ORDER BY number LIMIT 1000", (process,)
     )
     away = tx.now - last_seen if last_seen else 0
     tx.era = tx.era or tx.now_us

@@ -26,13 +26,15 @@ def edges(tx: Transaction, owners: Sequence[str]) -> list[Edge]:
         ).fetchall()
         for name, *values in places:
             place = PlaceRow(*values)
+            lock = lock_named(tx, name)
+            needs_all = lock is not None and place.weight == lock.capacity
             blockers = [grant.owner for grant in grants_of(tx, name)]
             for ahead in queue_of(tx, name, 64):
                 if ahead.token == place.token:
                     break
                 blockers.append(ahead.owner)
             age_ms = tx.now - place.since
-            found.append(Edge(owner, name, place.token, place.arrival, age_ms, tuple(blockers)))
+            found.append(Edge(owner, name, place.token, place.arrival, age_ms, needs_all, tuple(blockers)))
     return found
 
 

@@ -46,8 +46,7 @@ if grant then
   if grant[LAPSES] > 0 then untell(lock, token) end
   redis.call('HDEL', lock.hash, token)
   redis.call('HINCRBY', lock.hash, 'used', -grant[WEIGHT])
-  local mine, soonest, used = grant_heads(lock, process)
-  reschedule(lock, used, soonest)
+  local mine = settle(lock, process)
   return { answer, mine }
 end
 local place = redis.call('HGET', lock.places, token)

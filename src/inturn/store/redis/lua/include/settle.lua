@@ -83,7 +83,21 @@ local function reschedule(lock, used, soonest)
   end
 end
 
+-- The lock itself is gone (evicted, or deleted by hand): its waiters are told to ask again.
+local function bury(lock)
+  for _, member in ipairs(redis.call('ZRANGE', lock.queue, 0, -1)) do
+    local token = member:sub(23)
+    remove_place(lock, token, cmsgpack.unpack(redis.call('HGET', lock.places, token)))
+    tell_loss(lock, token, 0, 'the lock was gone')
+  end
+  reschedule(lock, 0, math.huge)
+end
+
 local function settle(lock, calling_process)
+  if redis.call('EXISTS', lock.hash) == 0 then
+    bury(lock)
+    return {}, math.huge
+  end
   local held_until = reap(lock)
   local mine, granted_until, used = grant_heads(lock, calling_process)
   local soonest = math.min(held_until, granted_until)
