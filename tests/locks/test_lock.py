@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from inturn import AlreadyHeld, InTurn, LeaseLost, LockTimeout, NotHeld
+from inturn import AlreadyHeld, InTurn, LeaseLost, LockTimeout, NotHeld, StoreUnavailable
 from inturn.store import clock
 from tests.locks.conftest import until_free, until_waiting
 
@@ -325,3 +325,64 @@ async def test_list_and_inspect_tell_holders_and_waiters_in_order(app: InTurn, o
             task.cancel()
     await until_free(app, "a")
     assert await app.locks.force_release("a") == 0
+
+
+async def test_leaving_a_block_does_not_release_what_another_task_got_meanwhile(app: InTurn) -> None:
+    lock = app.lock("a")
+    other_is_in, may_leave = asyncio.Event(), asyncio.Event()
+
+    async def other_task() -> None:
+        async with lock as lease:
+            other_is_in.set()
+            await may_leave.wait()
+            assert not lease.is_over
+
+    with pytest.raises(NotHeld):
+        async with lock:
+            other = asyncio.create_task(other_task())
+            await until_waiting(app, "a", 1)
+            await lock.release()
+            await other_is_in.wait()
+    assert await lock.locked()
+    may_leave.set()
+    await other
+
+
+async def test_who_gave_up_an_acquire_may_ask_again_at_once(app: InTurn, other: InTurn) -> None:
+    for _ in range(20):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await app.lock("a").acquire()
+        assert await app.lock("a").acquire()
+        await other.locks.force_release("a")
+        await until_free(app, "a")
+
+
+async def test_a_block_inside_a_bare_acquire_is_cancelled_too(app: InTurn, other: InTurn) -> None:
+    lock = app.lock("a", reentrant=True)
+    await lock.acquire()
+    with pytest.raises(asyncio.CancelledError):
+        async with lock:
+            await other.locks.force_release("a")
+            await asyncio.sleep(30)
+    with pytest.raises(LeaseLost):
+        await lock.release()
+
+
+async def test_a_released_lease_cannot_be_extended(app: InTurn) -> None:
+    lease = await app.lock("a", ttl=5, renew=False).take()
+    await lease.release()
+    with pytest.raises(NotHeld):
+        await lease.extend(5)
+
+
+async def test_an_app_that_was_closed_refuses_and_leaves_nobody_waiting(app: InTurn, other: InTurn) -> None:
+    async with other.lock("a"):
+        waiting = asyncio.create_task(app.lock("a").acquire())
+        await until_waiting(other, "a", 1)
+        await app.close()
+        with pytest.raises(StoreUnavailable, match="closed"):
+            await asyncio.wait_for(waiting, 5)
+        with pytest.raises(StoreUnavailable, match="closed"):
+            await app.lock("b").acquire()
+        assert app.process.heartbeat._thread is None

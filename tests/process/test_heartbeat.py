@@ -149,3 +149,40 @@ async def test_a_process_that_holds_nothing_rests_and_wakes_again(app: InTurn, m
         while clock.now() < ends_at:
             assert not lease.lost
             await asyncio.sleep(0.05)
+
+
+async def test_a_server_that_was_restored_from_an_older_copy_ends_the_leases_that_it_does_not_know() -> None:
+    with PrivateRedis() as server:
+        async with InTurn(server.url) as app:
+            async with app.lock("before"):
+                pass
+            link = app.process.store._link()  # type: ignore[attr-defined]
+            assert await link.ask("SAVE") == b"OK"
+            with pytest.raises(LeaseLost):
+                async with app.lock("a", ttl=20):
+                    await asyncio.to_thread(server.kill)
+                    await asyncio.to_thread(server.start)
+                    await asyncio.sleep(30)
+
+
+async def test_a_heartbeat_that_ended_is_begun_anew_by_the_next_lock(app: InTurn) -> None:
+    async with app.lock("a"):
+        pass
+    beating = app.process.heartbeat
+    await asyncio.to_thread(beating.stop)
+    async with app.lock("a", ttl=0.6) as lease:
+        ends_at = clock.now() + 1.5
+        while clock.now() < ends_at:
+            assert not lease.lost
+            await asyncio.sleep(0.05)
+
+
+async def test_a_store_that_refuses_at_once_is_not_asked_in_a_tight_loop(
+    app: InTurn, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with app.lock("a", ttl=10):
+        link = app.process.store._link()  # type: ignore[attr-defined]
+        await link.ask("CONFIG", "SET", "min-replicas-to-write", "1")
+        await asyncio.sleep(1.5)
+        await link.ask("CONFIG", "SET", "min-replicas-to-write", "0")
+        assert 1 <= caplog.text.count("beat failed") < 10

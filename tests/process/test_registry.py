@@ -10,8 +10,8 @@ import pytest
 
 from inturn import InTurn, LeaseLost
 from inturn.process.registry import post
-from inturn.store.protocol import Notice
-from tests.locks.conftest import until_free
+from inturn.store.protocol import Acquired, Notice, Released, Request
+from tests.locks.conftest import until, until_free
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
@@ -64,3 +64,49 @@ async def test_posting_from_another_thread_arrives_on_the_loop() -> None:
     thread.start()
     assert await asyncio.wait_for(arrived, 5) == thread.ident
     thread.join()
+
+
+async def test_a_loss_that_is_told_before_the_grant_arrives_ends_the_lease(store_url: str, namespace: str) -> None:
+    async with InTurn(store_url, namespace=namespace) as app:
+        registry, store = app.process.registry, app.process.store
+        acquire = store.acquire
+
+        async def told_too_early(request: Request) -> Acquired:
+            answer = await acquire(request)
+            registry.notice(Notice("lost", "a", request.token, "expired", answer.fence))
+            return answer
+
+        store.acquire = told_too_early  # type: ignore[method-assign]
+        lock = app.lock("a")
+        await lock.acquire()
+        assert lock.lease.lost
+        with pytest.raises(LeaseLost, match="expired"):
+            await lock.release()
+
+
+async def test_a_late_notice_of_an_earlier_loss_does_not_end_the_tokens_next_lease(
+    store_url: str, namespace: str
+) -> None:
+    async with InTurn(store_url, namespace=namespace) as app, app.lock("a") as lease:
+        app.process.registry.notice(Notice("lost", "a", lease.token, "not confirmed in time", lease.fence - 1))
+        await asyncio.sleep(0)
+        assert not lease.lost
+
+
+async def test_many_leftovers_do_not_hold_up_the_beat(store_url: str, namespace: str) -> None:
+    async with InTurn(store_url, namespace=namespace) as app, app.lock("a", ttl=1) as lease:
+        release = app.process.store.release
+
+        async def slowly(name: str, token: str, fence: int = 0) -> Released:
+            await asyncio.sleep(0.005)
+            return await release(name, token, fence)
+
+        app.process.store.release = slowly  # type: ignore[method-assign]
+        for number in range(1000):
+            app.process.registry.once_more("x", f"nobody#{number}", 0.0)
+
+        async def are_gone() -> bool:
+            assert not lease.lost
+            return not app.process.registry.leftovers
+
+        await until(are_gone, 10)

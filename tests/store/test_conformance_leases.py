@@ -272,3 +272,12 @@ async def test_what_the_dead_left_in_a_lock_that_nobody_asks_for_is_found_in_the
         if not await b.store.names(10):
             return
     pytest.fail(f"still there: {await b.store.names(10)}")
+
+
+async def test_a_release_does_not_forget_when_the_other_grants_could_end(world: World, a: Peer, b: Peer) -> None:
+    await a.hold("n", capacity=2, ttl_ms=0, life_ms=3_000)
+    other = await b.hold("n", capacity=2, ttl_ms=60_000)
+    await b.wait_for("n", capacity=2, ttl_ms=60_000)
+    await b.wait_for("n", capacity=2, ttl_ms=60_000)
+    await b.release(other)
+    assert 0 < (await a.store.beat(0, [])).due_in_ms <= 3_000

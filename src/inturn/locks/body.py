@@ -22,6 +22,9 @@ class Body:
         self._task = asyncio.current_task()
         self._cancelling = self._task.cancelling() if self._task is not None else 0
 
+    def is_here(self) -> bool:
+        return self._task is asyncio.current_task()
+
     def cancel(self, why: str) -> None:
         """On its loop. Nothing happens if nobody runs under the lease."""
         if self._task is not None and not self._is_cancelled:

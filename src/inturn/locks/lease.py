@@ -92,7 +92,7 @@ class Lease:
         self.is_released = True
         registry = self._process.registry
         registry.let_go(self.token)
-        metrics.hold_seconds.observe(clock.now() - self.granted_at)
+        held_s = clock.now() - self.granted_at
         if self.lost:
             # the store may not know yet, or may not answer: that must not keep the loser waiting, but the release
             # is on its way before the loser can ask for the lock again
@@ -100,11 +100,12 @@ class Lease:
             await asyncio.sleep(0)
             raise LeaseLost(self.name, self.fence, self.why_lost)
         released = await registry.give_back(self.name, self.token, self.fence, self._doubt_until)
+        metrics.hold_seconds.observe(held_s)
         if released.status != "released":
             self._note_loss("it was gone when it was released")
             raise LeaseLost(self.name, self.fence, self.why_lost)
         if log.isEnabledFor(logging.DEBUG):
-            log.debug("release name=%s fence=%d held=%.3fs", self.name, self.fence, clock.now() - self.granted_at)
+            log.debug("release name=%s fence=%d held=%.3fs", self.name, self.fence, held_s)
 
     def enter(self) -> Body:
         """The current task begins to run under the lease. It is cancelled when the lease is lost."""

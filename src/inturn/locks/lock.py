@@ -66,7 +66,7 @@ class Lock:
         self._life_ms = round(life_s * 1000) if renew else round(min(self.ttl_s, life_s or self.ttl_s) * 1000)
         self._process = process
         self._holds: dict[str, list[Lease]] = {}
-        self._blocks: dict[asyncio.Task[Any] | None, list[tuple[Lease, Body]]] = {}
+        self._blocks: dict[str | asyncio.Task[Any] | None, list[tuple[Lease, Body]]] = {}
 
     async def acquire(self, blocking: bool | None = None, blocking_timeout: arguments.Seconds | None = None) -> bool:
         """Take the lock; `False` if it was not granted in time. `lease` then is what is held."""
@@ -130,19 +130,13 @@ class Lock:
 
     async def __aenter__(self) -> Lease:
         lease = await self._take(self.wait_s)
-        self._blocks.setdefault(asyncio.current_task(), []).append((lease, lease.enter()))
+        self._blocks.setdefault(self.owner or asyncio.current_task(), []).append((lease, lease.enter()))
         return lease
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        task = asyncio.current_task()
-        blocks = self._blocks.get(task)
-        if not blocks:
-            raise NotHeld(self.name, "this task is not in a block of it")
-        lease, body = blocks.pop()
-        if not blocks:
-            del self._blocks[task]
+        lease, body = self._leave_block()
         is_ours = await lease.leave(body)
         try:
             if self._pop(lease.owner, lease):
@@ -152,6 +146,18 @@ class Lock:
                 raise failure from error
             # the body's own error must not be hidden by ours
             log.warning("release name=%s after an error of the body: %s", self.name, failure)
+
+    def _leave_block(self) -> tuple[Lease, Body]:
+        who = self.owner or asyncio.current_task()
+        blocks = self._blocks.get(who)
+        if not blocks:
+            raise NotHeld(self.name, "this task is not in a block of it")
+        # tasks that share an owner may leave in any order; one that acts for another leaves the newest
+        mine = next((block for block in reversed(blocks) if block[1].is_here()), blocks[-1])
+        blocks.remove(mine)
+        if not blocks:
+            del self._blocks[who]
+        return mine
 
     async def _take(self, wait_s: float | None) -> Lease:
         process = self._process

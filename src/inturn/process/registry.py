@@ -97,7 +97,7 @@ class Registry:
             del self.waiting[request.token]
         if answer.status == "waiting":
             await self.give_back(request.name, request.token, 0, 0.0)
-        return answer._replace(doubt_until=max(doubt_until, answer.doubt_until))
+        return answer._replace(doubt_until=max(doubt_until, answer.doubt_until)) if doubt_until else answer
 
     def is_abandoned(self, token: str) -> bool:
         """A token of this process that nobody holds here, waits with, or is giving back."""

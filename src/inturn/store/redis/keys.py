@@ -6,12 +6,13 @@ All keys of one partition carry its hash tag, so that they live on one node of a
 from __future__ import annotations
 
 import zlib
+from functools import lru_cache
 
 
 class Keys:
     """The keys of one partition of a namespace."""
 
-    __slots__ = ("due", "era", "fence", "names", "prefix", "processes", "waits")
+    __slots__ = ("due", "era", "fence", "lock", "names", "prefix", "processes", "waits")
 
     def __init__(self, namespace: str, partition: int) -> None:
         self.prefix = f"{namespace}:{{{partition}}}:"
@@ -21,6 +22,8 @@ class Keys:
         self.waits = f"{self.prefix}waits"
         self.due = f"{self.prefix}due"
         self.era = f"{self.prefix}era"
+        self.lock = lru_cache(10_000)(self._lock)
+        """What a verb on one lock may touch, in the order in which the scripts declare it."""
 
     def inbox(self, process: str) -> str:
         return f"{self.prefix}inbox:{process}"
@@ -28,8 +31,7 @@ class Keys:
     def push(self, process: str) -> str:
         return f"{self.prefix}push:{process}"
 
-    def lock(self, name: str) -> tuple[str, ...]:
-        """What a verb on one lock may touch, in the order in which the scripts declare it."""
+    def _lock(self, name: str) -> tuple[str, ...]:
         prefix = self.prefix
         return (
             f"{prefix}lock:{name}",
