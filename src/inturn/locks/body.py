@@ -12,15 +12,11 @@ from typing import Any
 class Body:
     __slots__ = ("_cancelling", "_is_cancelled", "_task")
 
-    def __init__(self) -> None:
-        self._task: asyncio.Task[Any] | None = None
-        self._cancelling = 0
+    def __init__(self, task: asyncio.Task[Any] | None) -> None:
+        """This task begins to run under the lease."""
+        self._task = task
+        self._cancelling = task.cancelling() if task is not None else 0
         self._is_cancelled = False
-
-    def enter(self) -> None:
-        """The current task begins to run under the lease."""
-        self._task = asyncio.current_task()
-        self._cancelling = self._task.cancelling() if self._task is not None else 0
 
     def is_here(self) -> bool:
         return self._task is asyncio.current_task()

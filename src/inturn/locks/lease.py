@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 from inturn.errors import LeaseLost, NotHeld
 from inturn.locks import arguments
@@ -107,10 +108,9 @@ class Lease:
         if log.isEnabledFor(logging.DEBUG):
             log.debug("release name=%s fence=%d held=%.3fs", self.name, self.fence, held_s)
 
-    def enter(self) -> Body:
-        """The current task begins to run under the lease. It is cancelled when the lease is lost."""
-        body = Body()
-        body.enter()
+    def enter(self, task: asyncio.Task[Any] | None) -> Body:
+        """This task begins to run under the lease. It is cancelled when the lease is lost."""
+        body = Body(task)
         self._bodies.append(body)
         return body
 

@@ -130,7 +130,13 @@ class Lock:
 
     async def __aenter__(self) -> Lease:
         lease = await self._take(self.wait_s)
-        self._blocks.setdefault(self.owner or asyncio.current_task(), []).append((lease, lease.enter()))
+        task = asyncio.current_task()
+        block = (lease, lease.enter(task))
+        who = self.owner or task
+        if who in self._blocks:
+            self._blocks[who].append(block)
+        else:
+            self._blocks[who] = [block]
         return lease
 
     async def __aexit__(
@@ -152,11 +158,12 @@ class Lock:
         blocks = self._blocks.get(who)
         if not blocks:
             raise NotHeld(self.name, "this task is not in a block of it")
+        if len(blocks) == 1:
+            del self._blocks[who]
+            return blocks[0]
         # tasks that share an owner may leave in any order; one that acts for another leaves the newest
         mine = next((block for block in reversed(blocks) if block[1].is_here()), blocks[-1])
         blocks.remove(mine)
-        if not blocks:
-            del self._blocks[who]
         return mine
 
     async def _take(self, wait_s: float | None) -> Lease:
@@ -231,8 +238,9 @@ class Lock:
         holds = self._holds.get(owner)
         if not holds or lease not in holds:
             raise NotHeld(self.name)
-        holds.remove(lease)
-        if not holds:
+        if len(holds) == 1:
             del self._holds[owner]
+        else:
+            holds.remove(lease)
         lease.depth -= 1
         return lease.depth == 0

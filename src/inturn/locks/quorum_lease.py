@@ -54,7 +54,7 @@ class QuorumLease:
         self._granted_at = clock.now()
         self._store = store
         self._ended = ended
-        self._body = Body()
+        self._body = Body(None)
         self._is_given_back = False
 
     @property
@@ -125,7 +125,7 @@ class QuorumLease:
         return self._store.release(self.grant, max(self.ttl_s, self.ends_at - clock.now()))
 
     def enter_body(self) -> None:
-        self._body.enter()
+        self._body = Body(asyncio.current_task())
 
     async def leave_body(self) -> bool:
         """The body is over. Answers whether a cancellation that it saw was ours."""
@@ -145,7 +145,7 @@ class QuorumLease:
         """After a fork: it is the parent's, and so is its body."""
         self.why_lost = self.why_lost or why
         self.is_released = self._is_given_back = True
-        self._body = Body()
+        self._body = Body(None)
 
     def _note_loss(self, why: str) -> None:
         self.why_lost = why

@@ -105,7 +105,7 @@ class Registry:
 
     def hold(self, held: Held) -> None:
         self.holding[held.token] = held
-        early = self._early.pop(held.token, None)
+        early = self._early.pop(held.token, None) if self._early else None
         if early is not None and early.kind == "lost" and early.fence >= held.fence:
             held.lose(early.why)
 
@@ -117,7 +117,8 @@ class Registry:
 
     def _drop(self, token: str) -> None:
         self._loops.pop(token, None)
-        self._early.pop(token, None)
+        if self._early:
+            self._early.pop(token, None)
 
     async def give_back(self, name: str, token: str, fence: int, doubt_until: float) -> Released:
         """Release, or leave the queue. If the caller is cancelled meanwhile, it happens all the same."""
