@@ -54,6 +54,15 @@ def wait(value: object, field: str = "wait") -> float | None:
     return None if value is None else seconds(value, field, allow_zero=True, most=365 * 86400.0)
 
 
+def waits_for(blocking: bool | None, blocking_timeout: Seconds | None, default: float | None) -> float | None:
+    """What redis-py's two arguments of `acquire` mean together, in seconds (`None`: as long as it takes)."""
+    if blocking is False:
+        return 0.0
+    if blocking_timeout is not None:
+        return wait(blocking_timeout, "blocking_timeout")
+    return None if blocking else default
+
+
 def whole(value: object, field: str, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{field}={value!r}: must be a whole number, not {type(value).__name__}")

@@ -70,12 +70,7 @@ class Lock:
 
     async def acquire(self, blocking: bool | None = None, blocking_timeout: arguments.Seconds | None = None) -> bool:
         """Take the lock; `False` if it was not granted in time. `lease` then is what is held."""
-        if blocking is False:
-            wait_s: float | None = 0.0
-        elif blocking_timeout is not None:
-            wait_s = arguments.wait(blocking_timeout, "blocking_timeout")
-        else:
-            wait_s = None if blocking else self.wait_s
+        wait_s = arguments.waits_for(blocking, blocking_timeout, self.wait_s)
         try:
             await self._take(wait_s)
         except LockTimeout:

@@ -97,10 +97,6 @@ class Heartbeat:
             self._wake()
             thread.join(timeout=self._store.timeout_s * 2)
 
-    def forget(self) -> None:
-        """After a fork: the thread exists only in the parent."""
-        self.__init__(self._registry)  # type: ignore[misc]
-
     def _wake(self) -> None:
         loop = self._loop
         if loop is not None:
