@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import Future, wait
+from typing import Any
 
 import pytest
 
@@ -100,3 +102,31 @@ def test_the_other_kinds_work_too(app: sync.InTurn, other: sync.InTurn) -> None:
         assert found is not None
         assert found.holders[0].fence == leases["x"].fence
     assert other.locks.list() == []
+
+
+def test_an_interrupt_at_the_moment_of_the_grant_gives_the_lock_back(
+    app: sync.InTurn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, here = app.runner.start, threading.current_thread()
+
+    def interrupted(work: Coroutine[Any, Any, Any]) -> Future[Any]:
+        monkeypatch.setattr(app.runner, "start", start)
+        taking = start(work)
+        wait([taking])
+        result = taking.result
+
+        def interrupts(timeout: float | None = None) -> Any:
+            if threading.current_thread() is here:
+                raise KeyboardInterrupt
+            return result(timeout)
+
+        taking.result = interrupts  # type: ignore[method-assign]
+        return taking
+
+    monkeypatch.setattr(app.runner, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        app.lock("a").acquire()
+    ends_at = time.monotonic() + 5
+    while app.lock("a").locked():
+        assert time.monotonic() < ends_at
+        time.sleep(0.005)

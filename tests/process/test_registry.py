@@ -11,7 +11,7 @@ import pytest
 from inturn import InTurn, LeaseLost
 from inturn.process.registry import post
 from inturn.store.protocol import Acquired, Notice, Released, Request
-from tests.locks.conftest import until, until_free
+from tests.locks.conftest import until, until_free, until_waiting
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
@@ -110,3 +110,16 @@ async def test_many_leftovers_do_not_hold_up_the_beat(store_url: str, namespace:
             return not app.process.registry.leftovers
 
         await until(are_gone, 10)
+
+
+async def test_a_place_that_was_dropped_during_a_pause_is_taken_anew(store_url: str, namespace: str) -> None:
+    async with InTurn(store_url, namespace=namespace) as app, InTurn(store_url, namespace=namespace) as other:
+        async with other.lock("a"):
+            waiting = asyncio.create_task(app.lock("a").take())
+            await until_waiting(other, "a", 1)
+            (token,) = app.process.registry.waiting
+            # as the store does with a process that it has not seen for three beats; another call was seen since
+            await app.process.store.release("a", token)
+            app.process.heartbeat._confirmed_at[0] -= 10
+            await until_waiting(other, "a", 1)
+        assert not (await asyncio.wait_for(waiting, 5)).lost
