@@ -46,7 +46,7 @@ async def test_a_unix_socket_serves_as_well(fresh_redis: PrivateRedis, open_at: 
 
 
 async def test_keepalive_is_on(redis_server: PrivateRedis) -> None:
-    link = Link(Address.from_url(redis_server.url), 1.0, (), lambda push: None, lambda: None)
+    link = Link(Address.from_url(redis_server.url), 1.0, (), lambda push: None, lambda is_again: None)
     await link.open()
     assert link._transport is not None
     sock = link._transport.get_extra_info("socket")
@@ -57,7 +57,7 @@ async def test_keepalive_is_on(redis_server: PrivateRedis) -> None:
 async def test_a_push_that_comes_during_the_greeting_is_heard(redis_server: PrivateRedis, namespace: str) -> None:
     pushes: list[bytes] = []
     channels = [f"{namespace}:{{0}}:{n}" for n in range(200)]
-    link = Link(Address.from_url(redis_server.url), 5.0, channels, pushes.append, lambda: None)
+    link = Link(Address.from_url(redis_server.url), 5.0, channels, pushes.append, lambda is_again: None)
     with admin(redis_server) as owner:
         opening = await started(link.open())
         await until(lambda: owner.execute_command("SPUBLISH", channels[0], "early"))

@@ -22,7 +22,7 @@ from tests.store.world import until
 
 
 def link_to(url: str, *channels: str, attempt_s: float = 1.0) -> Link:
-    return Link(Address.from_url(url), attempt_s, channels, lambda push: None, lambda: None)
+    return Link(Address.from_url(url), attempt_s, channels, lambda push: None, lambda is_again: None)
 
 
 @pytest.mark.parametrize("seed", range(3))

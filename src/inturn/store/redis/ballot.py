@@ -40,7 +40,7 @@ class Server:
 
     def __init__(self, address: Address, timeout_s: float, fit: set[Address]) -> None:
         self.address = address
-        self._link = Link(address, timeout_s, (), lambda push: None, self._load_scripts)
+        self._link = Link(address, timeout_s, (), lambda push: None, lambda is_again: self._load_scripts())
         self._fit = fit
         """The servers whose settings were looked at; shared by all loops."""
         self._examining = asyncio.Lock()

@@ -52,7 +52,7 @@ class Link(asyncio.Protocol):
         attempt_s: float,
         channels: Sequence[str],
         on_push: Callable[[bytes], None],
-        on_reopened: Callable[[], None],
+        on_opened: Callable[[bool], None],
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.is_up = False
@@ -62,7 +62,8 @@ class Link(asyncio.Protocol):
         self._attempt_s = attempt_s
         self._channels = channels
         self._on_push = on_push
-        self._on_reopened = on_reopened
+        self._on_opened = on_opened
+        """Told whether it is not the first time: then pushes may have been missed."""
         self._opening: asyncio.Task[None] | None = None
         self._reopening: asyncio.Task[None] | None = None
         self._failures = 0
@@ -254,9 +255,10 @@ class Link(asyncio.Protocol):
         except asyncio.CancelledError:
             self._lose(self._trouble)  # or a half-opened connection would speak into the next one
             raise
+        is_again = self._up_since > 0.0
         self._up_since = clock.now()
         self.is_up = self._was_up = True
-        self._on_reopened()
+        self._on_opened(is_again)
 
     async def _greet(self) -> None:
         address = self._address

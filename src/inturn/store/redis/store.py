@@ -205,7 +205,7 @@ class RedisStore:
         if link is None:
             self._forget_closed_loops()
             channels = [keys.push(self.process) for keys in self._keys] if pushes else []
-            link = Link(self._address, self.timeout_s / 2, channels, self._pushed, self._tell_reopened)
+            link = Link(self._address, self.timeout_s / 2, channels, self._pushed, self._opened)
             self._links[loop] = link
         if pushes:
             self._newest = link
@@ -302,8 +302,9 @@ class RedisStore:
     def _pushed(self, text: bytes) -> None:
         self._listener(_read_notice(text))
 
-    def _tell_reopened(self) -> None:
-        self._reopened()
+    def _opened(self, is_again: bool) -> None:
+        if is_again:
+            self._reopened()
 
     def forget(self) -> None:
         for link in self._links.values():
