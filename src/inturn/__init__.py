@@ -1,24 +1,45 @@
 """inturn: every conversation, in turn.
 
-Locks that are granted in order, fenced, kept alive by a heartbeat, and that cancel the body when they are lost; on
-SQLite or Redis. `inturn.sync` is the same for synchronous code.
+Every key gets a lane: one turn at a time, in order, committed exactly once, across any number of processes. Beneath it
+are locks that are granted in order, fenced, and kept alive by a heartbeat. On SQLite or Redis; `inturn.sync` is the
+same for synchronous code.
 """
 
 from inturn.app import InTurn
 from inturn.errors import (
     AlreadyHeld,
+    BadMessage,
+    CommitUnknown,
     ConversationLockError,
     DeadlockDetected,
+    DuplicateMessage,
+    HandlerFailed,
+    HandlerSignal,
+    HandlerTimeout,
     InTurnError,
+    LaneBusy,
+    LaneError,
+    LaneTimeout,
     LeaseLost,
     LockError,
     LockMismatch,
     LockTimeout,
+    MailboxFull,
     MissingExtra,
     NotHeld,
+    OwnLane,
+    ResultExpired,
+    Retry,
     SettingsError,
+    StateMismatch,
+    Stop,
     StoreUnavailable,
+    TooLarge,
+    UnknownHandler,
 )
+from inturn.lanes.receipt import Receipt
+from inturn.lanes.template import content_id
+from inturn.lanes.turn import Message, Turn
 from inturn.locks.conversation import ConversationLock
 from inturn.locks.lease import Lease
 from inturn.locks.lock import Lock
@@ -30,25 +51,46 @@ from inturn.locks.visitor import VisitorLock, VisitorLockService
 __all__ = [
     "AlreadyHeld",
     "AsyncDistributedLockManager",
+    "BadMessage",
+    "CommitUnknown",
     "ConversationLock",
     "ConversationLockError",
     "DeadlockDetected",
     "DistributedLockManager",
+    "DuplicateMessage",
+    "HandlerFailed",
+    "HandlerSignal",
+    "HandlerTimeout",
     "InTurn",
     "InTurnError",
+    "LaneBusy",
+    "LaneError",
+    "LaneTimeout",
     "Lease",
     "LeaseLost",
     "Lock",
     "LockError",
     "LockMismatch",
     "LockTimeout",
+    "MailboxFull",
+    "Message",
     "MissingExtra",
     "NotHeld",
+    "OwnLane",
     "Quorum",
     "QuorumLease",
     "QuorumLock",
+    "Receipt",
+    "ResultExpired",
+    "Retry",
     "SettingsError",
+    "StateMismatch",
+    "Stop",
     "StoreUnavailable",
+    "TooLarge",
+    "Turn",
+    "UnknownHandler",
     "VisitorLock",
     "VisitorLockService",
+    "content_id",
 ]

@@ -1,10 +1,22 @@
-"""`InTurn`: open a store, and take locks in it."""
+"""`InTurn`: open a store; take locks in it, register handlers, submit to lanes, take turns, work."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
+from typing import Any, TypeVar
 
+from inturn.errors import SettingsError
+from inturn.lanes import handler as handlers
+from inturn.lanes.admin import Lanes
+from inturn.lanes.dead import DeadLetters
+from inturn.lanes.handler import MAX_WAITING, Busy
+from inturn.lanes.inline import InlineBusy, InlineTurn
+from inturn.lanes.receipt import Receipt
+from inturn.lanes.retry import OnFailure
+from inturn.lanes.runtime import Runtime
+from inturn.lanes.submit import submit
+from inturn.lanes.worker import Worker, stops_on_signals
 from inturn.locks import arguments
 from inturn.locks.admin import Locks
 from inturn.locks.deadlock import DeadlockWatch
@@ -15,6 +27,13 @@ from inturn.process.identity import new_process
 from inturn.process.process import Process
 from inturn.settings import Settings, load_settings
 from inturn.store.open import open_store
+from inturn.store.sqlite.transaction import WallClock
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+LANE_TTL = 10.0
+TIME_LIMIT = 600.0
+BACKOFF = (1.0, 60.0)
 
 
 class InTurn:
@@ -25,7 +44,12 @@ class InTurn:
     """
 
     def __init__(
-        self, url: str | None = None, *, namespace: str | None = None, settings: Settings | None = None
+        self,
+        url: str | None = None,
+        *,
+        namespace: str | None = None,
+        settings: Settings | None = None,
+        wall: WallClock | None = None,
     ) -> None:
         self.settings = settings or load_settings()
         store = open_store(
@@ -35,8 +59,15 @@ class InTurn:
             partitions=self.settings.partitions,
             timeout_s=self.settings.store_timeout,
             allow_eviction=self.settings.allow_eviction,
+            wall=wall,
         )
         self.process = Process(store)
+        timing = handlers.timing(LANE_TTL, TIME_LIMIT, self.settings.dedup_window, self.settings.state_ttl)
+        self.runtime = Runtime(self.process, timing)
+        self.lanes = Lanes(self.process)
+        """Look at the lanes of this store, and stop, resume or clear them."""
+        self.dead_letters = DeadLetters(self.process)
+        """Messages that failed for good: `list`, `show`, `replay`, `drop`."""
         self.locks = Locks(self.process)
         """Look at the locks of this store: `list`, `inspect`, `force_release`."""
         DeadlockWatch.attach(self.process)
@@ -106,6 +137,102 @@ class InTurn:
     ) -> LockSet:
         """All of these names or none. They are taken in one order everywhere, so two sets cannot block each other."""
         return LockSet(self.process, names, self._ttl(ttl), wait, priority=priority, owner=owner)
+
+    def handler(
+        self,
+        name: str,
+        *,
+        key: str | Callable[[Any], str] | None = None,
+        message_id: str | Callable[[Any], str] | None = None,
+        content_id: str | Callable[[Any], str] | None = None,
+        busy: Busy = "queue",
+        wait: arguments.Seconds | None = None,
+        body: Any = None,
+        state: Any = None,
+        initial: Callable[[], Any] | None = None,
+        state_ttl: arguments.Seconds | None = None,
+        dedup_window: arguments.Seconds | None = None,
+        ttl: arguments.Seconds = LANE_TTL,
+        time_limit: arguments.Seconds = TIME_LIMIT,
+        on_failure: OnFailure = "block",
+        attempts: int = 5,
+        backoff: tuple[arguments.Seconds, arguments.Seconds] = BACKOFF,
+        max_waiting: int = MAX_WAITING,
+    ) -> Callable[[F], F]:
+        """Register what runs the messages of a name; handlers whose keys are equal share the lane and its state.
+
+        `key` and `message_id` are templates over the body, `"visitor:{visitor_uid}"`, or functions of it; `content_id`
+        makes the id out of a text. `state` and `body` are pydantic models, dataclasses, `dict` or `list`.
+        """
+
+        def register(run: F) -> F:
+            default = self.settings
+            self.runtime.add(
+                handlers.make(
+                    run, name, key=key, message_id=message_id, content_id=content_id, busy=busy, wait=wait, body=body,
+                    state=state, initial=initial, on_failure=on_failure, attempts=attempts, backoff=backoff,
+                    max_waiting=max_waiting,
+                    timing=handlers.timing(
+                        ttl,
+                        time_limit,
+                        default.dedup_window if dedup_window is None else dedup_window,
+                        default.state_ttl if state_ttl is None else state_ttl,
+                    ),
+                )
+            )  # fmt: skip
+            return run
+
+        return register
+
+    async def submit(
+        self, handler: str, body: Any, *, key: str | None = None, message_id: object | None = None
+    ) -> Receipt:
+        """Put a message into its lane. When this returns, the store has it."""
+        return await submit(self.runtime, self.runtime.handler(handler), body, key, message_id)
+
+    def turn(
+        self,
+        key: str,
+        *,
+        message_id: object | None = None,
+        busy: InlineBusy = "wait",
+        wait: arguments.Seconds | None = None,
+        state: Any = None,
+        initial: Callable[[], Any] | None = None,
+        state_ttl: arguments.Seconds | None = None,
+        dedup_window: arguments.Seconds | None = None,
+        ttl: arguments.Seconds | None = None,
+        time_limit: arguments.Seconds | None = None,
+        max_waiting: int = MAX_WAITING,
+    ) -> InlineTurn[Any]:
+        """An inline turn: `async with app.turn(key) as turn:`; it commits at the end of the block, if nothing raised.
+
+        It stands in one order with the submitted messages. `wait`: seconds to wait for it, `None` as long as it takes.
+        `DuplicateMessage` carries the receipt of a message that runs already or was committed before.
+        """
+        timing = self.runtime.timing
+        if not (state_ttl is dedup_window is ttl is time_limit is None):
+            default = self.settings
+            timing = handlers.timing(
+                LANE_TTL if ttl is None else ttl,
+                TIME_LIMIT if time_limit is None else time_limit,
+                default.dedup_window if dedup_window is None else dedup_window,
+                default.state_ttl if state_ttl is None else state_ttl,
+            )
+        return InlineTurn(self.runtime, key, message_id, busy, wait, state, initial, timing, max_waiting)
+
+    async def run(self, concurrency: int = 10, grace: arguments.Seconds = 30) -> None:
+        """Work until SIGTERM or SIGINT (or until cancelled): any number of processes may do so.
+
+        On a signal no new turns are taken; running ones have `grace` seconds, and what is left then is handed back
+        untouched.
+        """
+        if not self.runtime.handlers:
+            raise SettingsError("there is nothing to run: register a handler first, with @app.handler(…)")
+        most = arguments.whole(concurrency, "concurrency", 1, 10_000)
+        worker = Worker(self.runtime, most, arguments.seconds(grace, "grace", allow_zero=True))
+        with stops_on_signals(worker):
+            await worker.run()
 
     def _ttl(self, ttl: arguments.Seconds | None) -> arguments.Seconds:
         return self.settings.lock_ttl if ttl is None else ttl

@@ -4,19 +4,41 @@
     ├── SettingsError          a variable, URL or argument of the set-up is wrong (also ValueError)
     │   └── MissingExtra       an optional dependency is not installed; names the extra
     ├── StoreUnavailable       the store is away, refuses, or did not answer in time
-    └── LockError
-        ├── LockTimeout        not granted within `wait`; plain, retryable
-        ├── LockMismatch       the name is in use with another capacity
-        ├── AlreadyHeld        this owner holds the name already (see `reentrant=True`)
-        ├── NotHeld            releasing or extending what is not held
-        ├── LeaseLost          the lease ended under a running body
-        ├── DeadlockDetected   a cycle of waits; this waiter was chosen to give way
-        └── ConversationLockError   the conversation is being answered by someone else
+    ├── LockError
+    │   ├── LockTimeout        not granted within `wait`; plain, retryable
+    │   ├── LockMismatch       the name is in use with another capacity
+    │   ├── AlreadyHeld        this owner holds the name already (see `reentrant=True`)
+    │   ├── NotHeld            releasing or extending what is not held
+    │   ├── LeaseLost          the lease ended under a running body or turn
+    │   ├── DeadlockDetected   a cycle of waits; this waiter was chosen to give way
+    │   └── ConversationLockError   the conversation is being answered by someone else
+    └── LaneError
+        ├── UnknownHandler     no handler of this name is registered here
+        ├── BadMessage         a body, state, result or key that cannot be taken (also ValueError)
+        │   └── TooLarge       it is over the limit
+        ├── LaneBusy           the lane is busy, and the policy is `reject`
+        ├── LaneTimeout        the turn did not begin within `wait`
+        ├── MailboxFull        too many messages wait
+        ├── DuplicateMessage   an inline turn for a message that runs or ran already; carries its receipt
+        ├── OwnLane            waiting for the very lane whose turn is waiting
+        ├── StateMismatch      the stored state does not fit its schema; the lane is parked
+        ├── HandlerTimeout     the handler ran into its time limit
+        ├── HandlerFailed      the message is a dead letter; carries its errors
+        ├── ResultExpired      the result is not kept any more
+        ├── CommitUnknown      the store did not say whether the commit happened
+        └── HandlerSignal      raised by a handler to say how it failed
+            ├── Retry          try again, after a time
+            └── Stop           do not try again
 
 Bad arguments raise `ValueError` or `TypeError` that name the field and the value.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from inturn.lanes.receipt import Receipt
 
 
 class InTurnError(Exception):
@@ -112,3 +134,158 @@ class ConversationLockError(LockError):
     def __init__(self, conversation_id: str) -> None:
         super().__init__(f"conversation {conversation_id!r} is being answered already; try again later")
         self.conversation_id = conversation_id
+
+
+class LaneError(InTurnError):
+    """The root of the lane errors."""
+
+
+class UnknownHandler(LaneError):
+    """No handler of this name is registered in this process."""
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        there_are = f"there are {', '.join(known)}" if known else "there is none: decorate one with @app.handler(…)"
+        super().__init__(f"no handler {name!r} is registered here; {there_are}")
+        self.name = name
+
+
+class BadMessage(LaneError, ValueError):
+    """A body, state, result or key that cannot be taken; the message names the field."""
+
+
+class TooLarge(BadMessage):
+    """Over the limit; nothing was written."""
+
+    def __init__(self, what: str, size: int, limit: int) -> None:
+        super().__init__(f"{what} is {size} bytes long, at most {limit} are allowed; keep it elsewhere and pass a name")
+        self.size = size
+        self.limit = limit
+
+
+class LaneBusy(LaneError):
+    """The lane is busy: it is held, messages wait, or it is stopped."""
+
+    def __init__(self, key: str, holder: str | None, since_s: float, waiting: int, stopped: str = "") -> None:
+        if stopped:
+            why = f"it is {stopped} (resume it with: inturn lanes resume {key})"
+        elif holder:
+            why = f"held by {holder} for {since_s:.3g} s, {waiting} waiting"
+        else:
+            why = f"{waiting} waiting"
+        super().__init__(f"lane {key!r} is busy: {why}")
+        self.key = key
+        self.holder = holder
+        self.since_s = since_s
+        self.waiting = waiting
+        self.stopped = stopped
+
+
+class LaneTimeout(LaneError):
+    """The turn did not begin in the time that the caller was willing to wait."""
+
+    def __init__(self, key: str, waited_s: float) -> None:
+        super().__init__(f"lane {key!r}: the turn did not begin within {waited_s:.3g} s")
+        self.key = key
+        self.waited_s = waited_s
+
+
+class MailboxFull(LaneError):
+    """As many messages as may wait in this lane do so."""
+
+    def __init__(self, key: str, waiting: int) -> None:
+        super().__init__(f"lane {key!r} is full: {waiting} messages wait; try again later, or raise max_waiting")
+        self.key = key
+        self.waiting = waiting
+
+
+class DuplicateMessage(LaneError):
+    """This message runs already, or was committed before: `await error.receipt.result()` is its first result."""
+
+    def __init__(self, key: str, message_id: str, receipt: Receipt) -> None:
+        super().__init__(f"lane {key!r} has message {message_id!r} already; its receipt has the first result")
+        self.key = key
+        self.message_id = message_id
+        self.receipt = receipt
+
+
+class OwnLane(LaneError):
+    """A turn would wait for its own lane, which goes on only when the turn ends."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"a turn of lane {key!r} cannot wait for that lane: it would wait for itself")
+        self.key = key
+
+
+class StateMismatch(LaneError):
+    """The state was written by another version of the code. It was not touched, and the lane is parked."""
+
+    def __init__(self, key: str, why: str) -> None:
+        super().__init__(
+            f"the state of lane {key!r} does not fit its schema: {why}; the lane is parked: "
+            f"deploy code that reads it, then run: inturn lanes resume {key}"
+        )
+        self.key = key
+        self.why = why
+
+
+class HandlerTimeout(LaneError):
+    """The handler ran into its time limit; the attempt has failed."""
+
+    def __init__(self, key: str, limit_s: float) -> None:
+        super().__init__(f"the turn of lane {key!r} took longer than its time limit of {limit_s:g} s")
+        self.key = key
+        self.limit_s = limit_s
+
+
+class HandlerFailed(LaneError):
+    """The message failed for good and is a dead letter. `errors` are all that were kept, the last one last."""
+
+    def __init__(self, key: str, message_id: str, attempts: int, errors: list[dict[str, object]]) -> None:
+        last = errors[-1] if errors else {"type": "Error", "message": "no error was kept"}
+        super().__init__(
+            f"message {message_id!r} of lane {key!r} failed after {attempts} attempt(s): "
+            f"{last.get('type')}: {last.get('message')}"
+        )
+        self.key = key
+        self.message_id = message_id
+        self.attempts = attempts
+        self.errors = errors
+
+
+class ResultExpired(LaneError):
+    """The duplicate window of the message is over (or it was removed), and its result went with it."""
+
+    def __init__(self, key: str, message_id: str) -> None:
+        super().__init__(
+            f"the result of message {message_id!r} of lane {key!r} is not kept any more; a longer dedup_window keeps it"
+        )
+        self.key = key
+        self.message_id = message_id
+
+
+class CommitUnknown(LaneError):
+    """The store went away during the commit: all of it happened, or nothing. A repeat of the message finds out."""
+
+    def __init__(self, key: str, fence: int) -> None:
+        super().__init__(f"whether the turn of lane {key!r} (fence {fence}) was committed is not known")
+        self.key = key
+        self.fence = fence
+
+
+class HandlerSignal(LaneError):
+    """The root of what a handler raises to say how it failed."""
+
+
+class Retry(HandlerSignal):
+    """Try this message again after so many seconds (`None`: after the usual backoff). The attempt counts."""
+
+    def __init__(self, why: str = "asked for another attempt", *, after: float | None = None) -> None:
+        super().__init__(why)
+        self.after = after
+
+
+class Stop(HandlerSignal):
+    """Do not try this message again: to the dead letters with it."""
+
+    def __init__(self, why: str = "the handler gave up on it") -> None:
+        super().__init__(why)

@@ -16,7 +16,7 @@ from inturn.observe import metrics
 from inturn.process.heartbeat import margin_s
 from inturn.process.process import Process
 from inturn.store import clock
-from inturn.store.protocol import Acquired, Extended, Request
+from inturn.store.protocol import Acquired, Extended, Released, Request
 
 log = logging.getLogger("inturn.locks")
 
@@ -137,6 +137,13 @@ class Lease:
             # margin to see that it is lost, as a body that is cancelled has to stop.
             self._process.registry.let_go(self.token)
             self._process.registry.once_more(self.name, self.token, clock.now() + margin_s(self.ttl_s or 2.5))
+
+    async def is_known(self) -> bool:
+        answer = await self._process.store.extend(self.name, self.token, "at_least", 1)
+        return answer.status != "lost"
+
+    async def undo(self) -> Released:
+        return await self._process.store.release(self.name, self.token, self.fence)
 
     def disown(self, why: str) -> None:
         self.why_lost = self.why_lost or why

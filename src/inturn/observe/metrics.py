@@ -47,6 +47,18 @@ wait_seconds = Times("inturn_lock_wait_seconds", "From asking for a lock to its 
 hold_seconds = Times("inturn_lock_hold_seconds", "From grant to release.")
 lost = Counter("inturn_lock_lost", "Leases that ended under their holder.", ["why"])
 
+messages = Counter("inturn_messages", "Messages by how they were taken.", ["outcome"])
+messages_accepted = messages.labels("accepted")
+turns = Counter("inturn_turns", "Turns by how they ended.", ["outcome"])
+turns_committed = turns.labels("committed")
+turn_seconds = Times("inturn_turn_seconds", "From the grant of a turn to its commit.")
+turn_wait_seconds = Times("inturn_turn_wait_seconds", "From accepting a message to its turn.")
+sends = Counter("inturn_sends", "Messages that turns sent to other lanes.")
+lanes_in_use = Gauge("inturn_lanes_in_use", "Lanes that run, wait or are stopped.")
+lanes_ready = Gauge("inturn_lanes_ready", "Lanes that wait for a worker, by handler.", ["handler"])
+lanes_unhandled = Gauge("inturn_lanes_unhandled", "Ready lanes whose handler no living worker runs.", ["handler"])
+dead_letters = Gauge("inturn_dead_letters", "Messages that failed for good.")
+
 beats = Counter("inturn_renewals", "Heartbeats: each renews every lease of the process.", ["outcome"])
 beats_confirmed = beats.labels("confirmed")
 beats_failed = beats.labels("failed")

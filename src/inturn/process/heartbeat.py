@@ -83,11 +83,14 @@ class Heartbeat:
         """When the body must have stopped: counted from when the last confirmed renewal was *sent*."""
         deadline = _NEVER
         if held.ttl_s:
-            confirmed_at = max(held.confirmed_at, self._confirmed_at[held.partition])
-            deadline = confirmed_at + held.ttl_s - margin_s(held.ttl_s)
+            deadline = self.confirmed_at(held) + held.ttl_s - margin_s(held.ttl_s)
         if held.fixed_until:
             deadline = min(deadline, held.fixed_until)
         return deadline
+
+    def confirmed_at(self, held: Held) -> float:
+        """When the last call was sent that the store has answered for it."""
+        return max(held.confirmed_at, self._confirmed_at[held.partition])
 
     def stop(self) -> None:
         """End the thread and wait for it."""
@@ -182,10 +185,10 @@ class Heartbeat:
             raise
         metrics.beats_confirmed.inc()
         metrics.store_up.set(1)
-        self._noted[partition] = [notice for notice in beat.notices if notice.kind == "lost"]
-        self._take(partition, beat)
+        self._noted[partition] = [notice for notice in beat.notices if notice.kind in ("lost", "settled")]
+        await self._take(partition, beat)
 
-    def _take(self, partition: int, beat: Beat) -> None:
+    async def _take(self, partition: int, beat: Beat) -> None:
         registry = self._registry
         if beat.era > self._eras[partition]:
             self._eras[partition] = beat.era
@@ -202,6 +205,8 @@ class Heartbeat:
             registry.look_again()
         for notice in beat.notices:
             registry.notice(notice)
+        for target in beat.forwards:
+            await self._store.forward(partition, target)
         if registry.waiting and beat.due_in_ms >= 0:
             self._due_in_s = min(self._due_in_s, beat.due_in_ms / 1000 + 0.005)
 
@@ -209,7 +214,7 @@ class Heartbeat:
         """A part of them with every beat, so that many do not hold up the next one."""
         registry, at = self._registry, clock.now()
         due = [leftover for leftover in registry.leftovers if leftover[0] <= at][:AT_ONCE]
-        released = [self._store.release(name, token) for _, name, token in due]
+        released = [undo() for _, undo in due]
         for leftover, answer in zip(due, await asyncio.gather(*released, return_exceptions=True), strict=True):
             if isinstance(answer, BaseException):
                 raise answer
@@ -223,11 +228,11 @@ class Heartbeat:
         held = list(self._registry.holding.values())
         for start in range(0, len(held), AT_ONCE):
             part = held[start : start + AT_ONCE]
-            asked = [self._store.extend(lease.name, lease.token, "at_least", 1) for lease in part]
+            asked = [lease.is_known() for lease in part]
             for lease, answer in zip(part, await asyncio.gather(*asked, return_exceptions=True), strict=True):
                 if isinstance(answer, BaseException):
                     self._must_confirm = True
-                elif answer.status == "lost" and self._registry.holding.get(lease.token) is lease:
+                elif not answer and self._registry.holding.get(lease.token) is lease:
                     post(lease.loop, lease.lose, "the store lost its memory")
 
     async def _watch(self) -> None:

@@ -7,36 +7,39 @@ acquire, which confirms a provisional grant, finds the place still queued, or qu
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from inturn.errors import StoreUnavailable
 from inturn.store import clock
-from inturn.store.protocol import Acquired, Notice, Request, Store
+from inturn.store.lane import Opening
+from inturn.store.protocol import Acquired, Notice, Request
 
 
 class Place:
-    __slots__ = ("_again", "_future", "_store", "_task", "loop", "request", "since")
+    __slots__ = ("_again", "_ask", "_future", "_task", "_timeout_s", "loop", "request", "since")
 
-    def __init__(self, request: Request, store: Store) -> None:
+    def __init__(self, request: Request | Opening, ask: Callable[[Any], Awaitable[Any]], timeout_s: float) -> None:
         self.request = request
         self.loop = asyncio.get_running_loop()
         self.since = clock.now()
-        self._store = store
-        self._future: asyncio.Future[Acquired | None] | None = None
+        self._ask = ask
+        self._timeout_s = timeout_s
+        self._future: asyncio.Future[Any] | None = None
         self._task: asyncio.Task[None] | None = None
         self._again = False
 
-    async def granted(self, wait_s: float | None, early: Notice | None) -> Acquired:
-        """Wait. The answer is `granted` or, after `wait_s`, `waiting`; any error of a confirmation is raised here."""
+    async def granted(self, wait_s: float | None, early: Notice | None) -> Any:
+        """Wait. The answer is that of the ask which ended it or, after `wait_s`, `None`; its errors are raised here."""
         future = self._future = self.loop.create_future()
         if early is not None:
             self.notice(early)
         timer = None if wait_s is None else self.loop.call_later(wait_s, self._end, None)
         try:
-            answer = await future
+            return await future
         finally:
             if timer is not None:
                 timer.cancel()
-        return answer or Acquired("waiting", 0, 0, 0, "", clock.now())
 
     def notice(self, notice: Notice) -> None:
         if notice.grant is not None:
@@ -51,13 +54,13 @@ class Place:
         if self._task is not None:
             self._again = True
             return
-        self._task = self.loop.create_task(self._ask())
+        self._task = self.loop.create_task(self._ask_again())
 
-    async def _ask(self) -> None:
+    async def _ask_again(self) -> None:
         try:
             while True:
                 self._again = False
-                answer = await self._store.acquire(self.request)
+                answer = await self._ask(self.request)
                 if answer.status != "waiting":
                     # granted; or the store had dropped the place, and it is another lock by now: the caller decides
                     self._end(answer)
@@ -72,7 +75,7 @@ class Place:
         if self._future is not None and not self._future.done():
             self._future.set_exception(error)
 
-    def _end(self, answer: Acquired | None) -> None:
+    def _end(self, answer: Any) -> None:
         if self._future is not None and not self._future.done():
             self._future.set_result(answer)
 
@@ -83,4 +86,4 @@ class Place:
         if self._task is None:
             return 0.0
         self._task.cancel()
-        return clock.now() + self._store.timeout_s
+        return clock.now() + self._timeout_s

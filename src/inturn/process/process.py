@@ -14,7 +14,7 @@ from inturn.errors import StoreUnavailable
 from inturn.process.heartbeat import Chore, Heartbeat
 from inturn.process.identity import new_process
 from inturn.process.registry import Registry
-from inturn.store.protocol import Store
+from inturn.store.protocol import Kind, Notice, Store
 
 log = logging.getLogger("inturn.process")
 
@@ -27,6 +27,7 @@ class Process:
         self.is_closed = False
         self._chores: list[Callable[[], Chore]] = []
         self._fork_hooks: list[Callable[[], None]] = []
+        self._listeners: dict[str, Callable[[Notice], None]] = {}
         self._reset()
         _alive.add(self)
 
@@ -35,6 +36,7 @@ class Process:
         self.heartbeat = Heartbeat(self.registry)
         self.heartbeat.chores = [make() for make in self._chores]
         self.registry.on_change = self.heartbeat.ensure
+        self.registry.listeners = self._listeners
         self.store.listen(self.registry.notice, self._reopened)
         self.is_ready = False
         self._owners: WeakKeyDictionary[asyncio.Task[object], str] = WeakKeyDictionary()
@@ -76,6 +78,10 @@ class Process:
         """What the heartbeat looks after about once a second while someone waits; made anew after a fork."""
         self._chores.append(make)
         self.heartbeat.chores.append(make())
+
+    def hear(self, kind: Kind, listener: Callable[[Notice], None]) -> None:
+        """Be told every notice of a kind that concerns no token; in any thread."""
+        self._listeners[kind] = listener
 
     def on_fork(self, hook: Callable[[], None]) -> None:
         self._fork_hooks.append(hook)

@@ -9,21 +9,28 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable
-from typing import Protocol, TypeVarTuple
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Protocol, TypeVar, TypeVarTuple, cast
 
 from inturn.errors import StoreUnavailable
 from inturn.process.place import Place
 from inturn.store import clock
+from inturn.store.lane import Begun, Opening
 from inturn.store.protocol import Acquired, Notice, Released, Request, Store
 
 log = logging.getLogger("inturn.process")
 
 Args = TypeVarTuple("Args")
+Asked = TypeVar("Asked", Request, Opening)
+Answer = TypeVar("Answer", Acquired, Begun)
+
+Undo = Callable[[], Awaitable[object]]
+"""Tells the store that a token holds nothing and waits for nothing. May be called again."""
 
 
 class Held(Protocol):
-    """A lease, as far as the heartbeat has to know it."""
+    """A lease of a lock or of a lane, as far as the heartbeat has to know it."""
 
     name: str
     token: str
@@ -42,6 +49,14 @@ class Held(Protocol):
         """From anywhere: only note that the lease is not ours."""
         ...
 
+    async def is_known(self) -> bool:
+        """Whether the store still knows of it."""
+        ...
+
+    async def undo(self) -> object:
+        """Give it back to the store, with nothing done."""
+        ...
+
 
 class Registry:
     """The process's places and leases."""
@@ -51,9 +66,13 @@ class Registry:
         self.is_closed = False
         self.waiting: dict[str, Place] = {}
         self.holding: dict[str, Held] = {}
-        self.leftovers: list[tuple[float, str, str]] = []
-        """(not before, name, token): what has to be released once more, by the heartbeat."""
+        self.leftovers: list[tuple[float, Undo]] = []
+        """(not before, what): what has to be undone once more, by the heartbeat."""
         self.on_change: Callable[[], None] = lambda: None
+        self.listeners: dict[str, Callable[[Notice], None]] = {}
+        """Who hears the notices that concern no token, by their kind; called in any thread."""
+        self.busy: set[object] = set()
+        """What needs the heartbeat besides tokens: awaited results, a worker."""
         self._loops: dict[str, asyncio.AbstractEventLoop] = {}
         self._early: dict[str, Notice] = {}
         """Notices that were faster than the answer to the acquire."""
@@ -64,39 +83,56 @@ class Registry:
         return f"{self.store.process}#{next(self._numbers)}"
 
     def is_empty(self) -> bool:
-        return not (self._loops or self.leftovers)
+        return not (self._loops or self.leftovers or self.busy)
 
-    async def claim(self, request: Request, wait_s: float | None) -> Acquired:
+    def claim(self, request: Request, wait_s: float | None) -> Awaitable[Acquired]:
         """Ask for a lock, and wait for it if the request says so. `waiting` as an answer means: not within `wait_s`.
 
         After `granted` the caller calls `hold` before it awaits anything; after anything else nothing is left behind.
         """
+        return self._claim(request, wait_s, self.store.acquire, None)
+
+    def claim_turn(self, opening: Opening, wait_s: float | None) -> Awaitable[Begun]:
+        """The same for an inline turn."""
+        return self._claim(opening, wait_s, self.store.begin, self._way_out(opening))
+
+    async def _claim(
+        self, request: Asked, wait_s: float | None, ask: Callable[[Asked], Awaitable[Answer]], undo: Undo | None
+    ) -> Answer:
         token = request.token
         self._loops[token] = asyncio.get_running_loop()
         try:
             self.on_change()
-            answer = await self.store.acquire(request)
+            answer = await ask(request)
             if answer.status == "waiting":
-                answer = await self._wait(request, answer.doubt_until, wait_s)
+                answer = await self._wait(request, answer, wait_s, ask, undo)
         except BaseException:
             # cancelled, or the store is away: whether the lock was granted is not known
-            self.abandon(request.name, token)
+            self.abandon(request.name, token, undo)
             raise
         if answer.status != "granted":
             self._drop(token)
             if answer.doubt_until:
-                self.once_more(request.name, token, answer.doubt_until)
+                self.once_more(request.name, token, answer.doubt_until, undo)
         return answer
 
-    async def _wait(self, request: Request, doubt_until: float, wait_s: float | None) -> Acquired:
-        place = self.waiting[request.token] = Place(request, self.store)
+    async def _wait(
+        self,
+        request: Asked,
+        first: Answer,
+        wait_s: float | None,
+        ask: Callable[[Asked], Awaitable[Answer]],
+        undo: Undo | None,
+    ) -> Answer:
+        doubt_until = first.doubt_until
+        place = self.waiting[request.token] = Place(request, ask, self.store.timeout_s)
         try:
-            answer = await place.granted(wait_s, self._early.pop(request.token, None))
+            answer: Answer = await place.granted(wait_s, self._early.pop(request.token, None)) or first
         finally:
             doubt_until = max(doubt_until, place.close())
             del self.waiting[request.token]
         if answer.status == "waiting":
-            await self.give_back(request.name, request.token, 0, 0.0)
+            await self.give_back(request.name, request.token, 0, 0.0, undo)
         return answer._replace(doubt_until=max(doubt_until, answer.doubt_until)) if doubt_until else answer
 
     def is_abandoned(self, token: str) -> bool:
@@ -120,19 +156,33 @@ class Registry:
         if self._early:
             self._early.pop(token, None)
 
-    async def give_back(self, name: str, token: str, fence: int, doubt_until: float) -> Released:
+    async def give_back(
+        self, name: str, token: str, fence: int, doubt_until: float, undo: Undo | None = None
+    ) -> Released:
         """Release, or leave the queue. If the caller is cancelled meanwhile, it happens all the same."""
         try:
-            released = await self.store.release(name, token, fence)
+            released = await (undo() if undo else self.store.release(name, token, fence))
         except BaseException:
-            self.abandon(name, token)
+            self.abandon(name, token, undo)
             raise
         self._drop(token)
         if doubt_until > clock.now():
-            self.once_more(name, token, doubt_until)
-        return released
+            self.once_more(name, token, doubt_until, undo)
+        return cast(Released, released)
 
-    def abandon(self, name: str, token: str) -> None:
+    def ended(self, held: Held, doubt_until: float) -> None:
+        """A lease was ended by another verb than a release: a commit, or a failure."""
+        self._drop(held.token)
+        if doubt_until > clock.now():
+            self.once_more(held.name, held.token, doubt_until, held.undo)
+
+    def adopt(self, held: Held) -> None:
+        """A lease that was given without having been asked for by its token: a worker's."""
+        self._loops[held.token] = held.loop
+        self.holding[held.token] = held
+        self.on_change()
+
+    def abandon(self, name: str, token: str, undo: Undo | None = None) -> None:
         """See to it that the token holds nothing and waits for nothing, whatever happens to the caller.
 
         The release goes out at once, behind the acquire on the same connection. An acquire whose bytes are still under
@@ -142,22 +192,23 @@ class Registry:
         if self.is_closed:
             return
         doubt_until = clock.now() + self.store.timeout_s
+        undo = undo or partial(self.store.release, name, token)
 
         async def release() -> None:
             done = False
             try:
-                await self.store.release(name, token)
+                await undo()
                 done = True
             except StoreUnavailable as error:
                 log.warning("abandon name=%s token=%s store away, the heartbeat goes on: %s", name, token, error)
             finally:
                 # also when the loop ends and cancels us: the heartbeat's thread outlives it
-                self.once_more(name, token, doubt_until if done else 0.0)
+                self.once_more(name, token, doubt_until if done else 0.0, undo)
 
         try:
             task = asyncio.get_running_loop().create_task(release())
         except RuntimeError:
-            self.once_more(name, token, 0.0)
+            self.once_more(name, token, 0.0, undo)
             return
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -167,10 +218,10 @@ class Registry:
         for held in [held for held in list(self.holding.values()) if held.loop.is_closed()]:
             held.disown("its event loop was closed")
             self.let_go(held.token)
-            self.once_more(held.name, held.token, 0.0)
+            self.once_more(held.name, held.token, 0.0, held.undo)
         for place in [place for place in list(self.waiting.values()) if place.loop.is_closed()]:
             self.waiting.pop(place.request.token, None)
-            self.once_more(place.request.name, place.request.token, 0.0)
+            self.once_more(place.request.name, place.request.token, 0.0, self._way_out(place.request))
 
     async def close(self, error: Exception) -> None:
         """Nobody waits or holds any more, and nothing is begun anew."""
@@ -179,29 +230,47 @@ class Registry:
         held = list(self.holding.values())
         for lease in held:
             post(lease.loop, lease.lose, str(error))
-        here = asyncio.get_running_loop()
-        given_back = [self.store.release(lease.name, lease.token, lease.fence) for lease in held]
+        given_back = [lease.undo() for lease in held]
         await asyncio.gather(*given_back, return_exceptions=True)
         await asyncio.sleep(0)  # who was told leaves the queue
-        tasks = [task for task in list(self._tasks) if task.get_loop() is here]
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.quiet()
         self.is_closed = True
 
-    def once_more(self, name: str, token: str, not_before: float) -> None:
+    async def quiet(self) -> None:
+        """Wait until what was abandoned on this loop is given back, or left to the heartbeat."""
+        here = asyncio.get_running_loop()
+        tasks = [task for task in list(self._tasks) if task.get_loop() is here]
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def once_more(self, name: str, token: str, not_before: float, undo: Undo | None = None) -> None:
         """Have the heartbeat release it, at that time or as soon as it can."""
         self._drop(token)
         if not self.is_closed:
-            self.leftovers.append((not_before, name, token))
+            self.leftovers.append((not_before, undo or partial(self.store.release, name, token)))
             self.on_change()
+
+    def _way_out(self, request: Request | Opening) -> Undo | None:
+        if isinstance(request, Opening):
+            return partial(self.store.leave, request.name, request.token, request.ident)
+        return None
 
     def notice(self, notice: Notice) -> None:
         """Any thread: pass a notice on to the loop that it concerns."""
+        listener = self.listeners.get(notice.kind)
         loop = self._loops.get(notice.token)
-        if loop is not None:
+        if listener is not None:
+            listener(notice)
+        elif loop is not None:
             post(loop, self._take_note, notice)
-        elif notice.kind == "granted":
-            # nobody waits for it any more: pass it on, or it would be held for as long as this process lives
+        else:
+            self._decline(notice)
+
+    def _decline(self, notice: Notice) -> None:
+        """Nobody waits for it any more: pass it on, or it would be held for as long as this process lives."""
+        if notice.kind == "granted":
             self.abandon(notice.name, notice.token)
+        elif notice.kind == "turn":
+            self.abandon(notice.name, notice.token, partial(self.store.leave, notice.name, notice.token, ""))
 
     def _take_note(self, notice: Notice) -> None:
         place, held = self.waiting.get(notice.token), self.holding.get(notice.token)
@@ -213,8 +282,8 @@ class Registry:
                 self._early[notice.token] = notice  # for `hold`: the grant may be on its way to its caller already
             if place is not None:
                 place.notice(notice)
-        elif notice.kind == "granted":
-            self.abandon(notice.name, notice.token)
+        else:
+            self._decline(notice)
 
     def look_again(self) -> None:
         """Pushes or grants may have been missed, or places dropped: every place asks again."""

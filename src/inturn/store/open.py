@@ -5,6 +5,7 @@ from __future__ import annotations
 from inturn.errors import MissingExtra, SettingsError
 from inturn.store.protocol import Store
 from inturn.store.sqlite.store import SqliteStore
+from inturn.store.sqlite.transaction import WallClock, wall_us
 
 MAX_NAMESPACE = 64
 MAX_PARTITIONS = 1024
@@ -20,12 +21,17 @@ def open_store(
     partitions: int = 1,
     timeout_s: float = 5.0,
     allow_eviction: bool = False,
+    wall: WallClock | None = None,
 ) -> Store:
     """The store behind `url`; nothing is connected yet. No message shows what could be a password."""
     _check(namespace, partitions)
     scheme = url.partition("://")[0] if "://" in url else ""
     if scheme == "sqlite":
-        return SqliteStore(url, process, namespace=namespace, partitions=partitions, timeout_s=timeout_s)
+        return SqliteStore(
+            url, process, namespace=namespace, partitions=partitions, timeout_s=timeout_s, wall=wall or wall_us
+        )
+    if wall is not None:
+        raise SettingsError("only sqlite:// takes another clock: the time of Redis is the server's")
     if scheme in _REDIS:
         try:
             from inturn.store.redis.store import RedisStore

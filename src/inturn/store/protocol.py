@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
+from inturn.store.lane import LaneStore
+
 BEAT_S = 1.0
 """How often a process says that it lives. Places live for three beats, unconfirmed grants for two."""
 
@@ -68,14 +70,20 @@ class Extended(NamedTuple):
     sent_at: float
 
 
+Kind = Literal["granted", "lost", "turn", "settled", "ready"]
+
+
 class Notice(NamedTuple):
     """What a process is told: a lock was granted to one of its waiting tokens, or a lease was taken away.
+
+    Of lanes it is told that an inline caller's `turn` has come, that a message is `settled` (its result is known, and
+    `name` is the key, NUL and the ident) and that there is a `ready` lane for the handler `name`.
 
     A grant that carries its fence is complete. One without is provisional: the process confirms it by repeating its
     acquire. The fence of a loss tells which grant was lost: the token may have got another since.
     """
 
-    kind: Literal["granted", "lost"]
+    kind: Kind
     name: str
     token: str
     why: str = ""
@@ -97,6 +105,8 @@ class Beat(NamedTuple):
     due_in_ms: int
     notices: list[Notice]
     sent_at: float
+    forwards: tuple[int, ...] = ()
+    """The partitions that sends of this one wait for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +162,7 @@ Listener = Callable[[Notice], None]
 HowToExtend = Literal["add", "set", "at_least"]
 
 
-class Store(Protocol):
+class Store(LaneStore, Protocol):
     """Every failure is `StoreUnavailable`, or is retried where repeating is safe, until the call's deadline."""
 
     url: str

@@ -12,7 +12,10 @@ from functools import lru_cache
 class Keys:
     """The keys of one partition of a namespace."""
 
-    __slots__ = ("due", "era", "fence", "lock", "names", "prefix", "processes", "waits")
+    __slots__ = (
+        "alarms", "dead", "due", "era", "fence", "forwards", "handlers", "lane", "lanes", "letters", "lock", "names",
+        "prefix", "processes", "taken", "waits", "workers",
+    )  # fmt: skip
 
     def __init__(self, namespace: str, partition: int) -> None:
         self.prefix = f"{namespace}:{{{partition}}}:"
@@ -22,14 +25,46 @@ class Keys:
         self.waits = f"{self.prefix}waits"
         self.due = f"{self.prefix}due"
         self.era = f"{self.prefix}era"
+        self.lanes = f"{self.prefix}lanes"
+        self.alarms = f"{self.prefix}alarms"
+        self.handlers = f"{self.prefix}handlers"
+        self.workers = f"{self.prefix}workers"
+        self.dead = f"{self.prefix}dead"
+        self.letters = f"{self.prefix}letters"
+        self.forwards = f"{self.prefix}forwards"
+        self.taken = f"{self.prefix}taken"
         self.lock = lru_cache(10_000)(self._lock)
         """What a verb on one lock may touch, in the order in which the scripts declare it."""
+        self.lane = lru_cache(10_000)(self._lane)
+        """The same for a lane."""
 
     def inbox(self, process: str) -> str:
         return f"{self.prefix}inbox:{process}"
 
     def push(self, process: str) -> str:
         return f"{self.prefix}push:{process}"
+
+    def forward(self, partition: int) -> str:
+        return f"{self.prefix}forward:{partition}"
+
+    def claimed(self, call: str) -> str:
+        return f"{self.prefix}claimed:{call}"
+
+    def mark(self, key: str, ident: str) -> str:
+        return f"{self.prefix}mark:{key}\0{ident}"
+
+    def _lane(self, key: str) -> tuple[str, ...]:
+        prefix = self.prefix
+        return (
+            self.lanes,
+            f"{prefix}state:{key}",
+            f"{prefix}mail:{key}",
+            f"{prefix}msgs:{key}",
+            self.fence,
+            self.processes,
+            self.alarms,
+            self.era,
+        )
 
     def _lock(self, name: str) -> tuple[str, ...]:
         prefix = self.prefix
@@ -47,4 +82,5 @@ class Keys:
 
 
 def partition_of(name: str, partitions: int) -> int:
-    return zlib.crc32(name.encode()) % partitions if partitions > 1 else 0
+    """The lane `<key>><handler>`, where sends of `<key>` go by default, lives in the partition of `<key>`."""
+    return zlib.crc32(name.partition(">")[0].encode()) % partitions if partitions > 1 else 0

@@ -25,7 +25,7 @@ class Script:
 def load(verb: str) -> Script:
     lines = []
     for line in (_LUA / f"{verb}.lua").read_text("utf-8").splitlines():
-        if line.startswith("-- include "):
+        if line.lstrip().startswith("-- include "):
             lines += [(_LUA / "include" / f"{part}.lua").read_text("utf-8") for part in line.split()[2:]]
         else:
             lines.append(line)

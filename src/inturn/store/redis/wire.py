@@ -12,20 +12,33 @@ MAX_KEPT = 10_000
 
 
 class Wire:
-    """Packs `EVALSHA`. The head (script, keys, fixed arguments) is kept, and the other arguments follow it."""
+    """Packs `EVALSHA`. What is the same for all calls on one lock or lane (script, keys, fixed arguments) is kept."""
 
     def __init__(self) -> None:
-        self._heads: dict[tuple[Any, ...], bytes] = {}
+        self._kept: dict[tuple[Any, ...], tuple[bytes, bytes]] = {}
 
-    def call(self, script: Script, keys: tuple[str, ...], fixed: tuple[Any, ...], varying: tuple[Any, ...]) -> bytes:
-        head = self._heads.get((script.verb, fixed, len(varying)))
-        if head is None:
-            whole = ("EVALSHA", script.sha, len(keys), *keys, *fixed)
-            head = b"*%d\r\n" % (len(whole) + len(varying)) + _without_count(whole)
-            if len(self._heads) >= MAX_KEPT:
-                self._heads.clear()
-            self._heads[script.verb, fixed, len(varying)] = head
-        return head + _without_count(varying)
+    def call(
+        self,
+        script: Script,
+        keys: tuple[str, ...],
+        fixed: tuple[Any, ...],
+        varying: tuple[Any, ...],
+        last_key: str | None = None,
+    ) -> bytes:
+        """`last_key` stands after `keys`, and may be another one in every call."""
+        kept = self._kept.get((script.verb, fixed, len(varying)))
+        if kept is None:
+            count = len(keys) + (last_key is not None)
+            words = 3 + count + len(fixed) + len(varying)
+            head = b"*%d\r\n" % words + _without_count(("EVALSHA", script.sha, count, *keys))
+            kept = head, _without_count(fixed)
+            if len(self._kept) >= MAX_KEPT:
+                self._kept.clear()
+            self._kept[script.verb, fixed, len(varying)] = kept
+        head, tail = kept
+        if last_key is None:
+            return head + tail + _without_count(varying)
+        return head + _without_count((last_key,)) + tail + _without_count(varying)
 
 
 def _without_count(words: tuple[Any, ...]) -> bytes:

@@ -31,7 +31,7 @@ if state[3] then
     grant[LAPSES] = 0
     if life > 0 then grant[ENDS] = now + life end
     save_grant(lock, token, grant)
-    untell(lock, token)
+    untell(token, 'granted ' .. token .. ' ' .. name)
   end
   return { 'granted', grant[FENCE], grant[ARRIVAL], life_left(grant) }
 end
@@ -62,6 +62,7 @@ if not fits() then
     if own and own_weight + weight > capacity then return { 'own', own, mine } end
     if ARGV[11] == '0' then return { 'busy', holder, since, mine } end
     local arrival = tick()
+    redis.call('DEL', prefix .. 'lost:' .. token) -- a grant that lapsed left a note, and the token begins anew
     place = { owner, weight, arrival, ttl, life, tonumber(ARGV[8]), now }
     redis.call('ZADD', lock.queue, 0, place_member(token, place))
     redis.call('HSET', lock.places, token, cmsgpack.pack(place))

@@ -43,7 +43,7 @@ end
 -- include tell settle
 local lock = lock_named(name)
 if grant then
-  if grant[LAPSES] > 0 then untell(lock, token) end
+  if grant[LAPSES] > 0 then untell(token, grant_notice(lock, token)) end
   redis.call('HDEL', lock.hash, token)
   redis.call('HINCRBY', lock.hash, 'used', -grant[WEIGHT])
   local mine = settle(lock, process)

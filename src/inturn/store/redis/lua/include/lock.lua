@@ -22,10 +22,6 @@ local function waits_of(owner)
   return #owner .. ':' .. owner
 end
 
-local function process_of(token)
-  return token:match('^(.*)#')
-end
-
 -- When the grant ends if nothing renews it.
 local function grant_ends(token, grant)
   local ends = math.huge

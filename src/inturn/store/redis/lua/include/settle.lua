@@ -18,6 +18,18 @@ local function remove_place(lock, token, place)
   redis.call('ZREM', prefix .. 'waits', waits_of(place[OWNER]) .. '\0' .. token .. '\0' .. lock.name)
 end
 
+local function grant_notice(lock, token)
+  return 'granted ' .. token .. ' ' .. lock.name
+end
+
+-- Ends a grant against its holder's will.
+local function take_away(lock, token, grant, why)
+  redis.call('HDEL', lock.hash, token)
+  redis.call('HINCRBY', lock.hash, 'used', -grant[WEIGHT])
+  if grant[LAPSES] > 0 then untell(token, grant_notice(lock, token)) end
+  tell_loss(lock.name, token, grant[FENCE], why)
+end
+
 -- Takes away every grant that has ended; answers when the next one could end.
 local function reap(lock)
   local soonest = math.huge
@@ -88,7 +100,7 @@ local function bury(lock)
   for _, member in ipairs(redis.call('ZRANGE', lock.queue, 0, -1)) do
     local token = member:sub(23)
     remove_place(lock, token, cmsgpack.unpack(redis.call('HGET', lock.places, token)))
-    tell_loss(lock, token, 0, 'the lock was gone')
+    tell_loss(lock.name, token, 0, 'the lock was gone')
   end
   reschedule(lock, 0, math.huge)
 end

@@ -1,4 +1,4 @@
--- What a process is told: 'granted <token> <name>' or 'lost <token> <fence> <why>\n<name>'.
+-- What a process is told: '<kind> <token> <rest>'. A loss is 'lost <token> <fence> <why>\n<name>'.
 
 -- Answers how many connections heard it. The inbox is what counts, the push is a hint.
 local function tell(process, notice)
@@ -8,25 +8,14 @@ local function tell(process, notice)
   return redis.call('SPUBLISH', prefix .. 'push:' .. process, notice)
 end
 
-local function grant_notice(lock, token)
-  return 'granted ' .. token .. ' ' .. lock.name
+-- The process has heard of this, or does not need to any more.
+local function untell(token, notice)
+  redis.call('SREM', prefix .. 'inbox:' .. process_of(token), notice)
 end
 
--- The process has heard of this grant, or does not need to any more.
-local function untell(lock, token)
-  redis.call('SREM', prefix .. 'inbox:' .. process_of(token), grant_notice(lock, token))
-end
-
--- The fence tells which grant was lost: the token may have got another since.
-local function tell_loss(lock, token, fence, why)
-  tell(process_of(token), string.format('lost %s %.0f %s\n%s', token, fence, why, lock.name))
-end
-
--- Ends a grant against its holder's will; the note lets a late release of it be refused.
-local function take_away(lock, token, grant, why)
-  redis.call('HDEL', lock.hash, token)
-  redis.call('HINCRBY', lock.hash, 'used', -grant[WEIGHT])
-  redis.call('SET', prefix .. 'lost:' .. token, why, 'PX', 60000)
-  if grant[LAPSES] > 0 then untell(lock, token) end
-  tell_loss(lock, token, grant[FENCE], why)
+-- A lease ended against its holder's will. The note lets what its holder does later be refused; the fence tells which
+-- grant was lost, as the token may have got another since.
+local function tell_loss(name, token, fence, why)
+  if fence > 0 then redis.call('SET', prefix .. 'lost:' .. token, why, 'PX', 60000) end
+  tell(process_of(token), string.format('lost %s %.0f %s\n', token, fence, why) .. name)
 end

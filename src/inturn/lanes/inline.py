@@ -1,0 +1,193 @@
+"""`app.turn`: a turn for code that answers itself, such as a web request.
+
+The caller holds a place in the mailbox like any message. The message is the caller's own: if it dies or raises, the
+message is gone, and no worker ever gets it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import lru_cache
+from types import TracebackType
+from typing import Any, Generic, Literal, TypeVar
+
+from inturn.errors import (
+    CommitUnknown,
+    DuplicateMessage,
+    LaneTimeout,
+    LeaseLost,
+    MailboxFull,
+    StateMismatch,
+    StoreUnavailable,
+)
+from inturn.lanes import runtime as context
+from inturn.lanes import template
+from inturn.lanes.handler import Timing, one_of
+from inturn.lanes.lease import TurnLease
+from inturn.lanes.receipt import Receipt
+from inturn.lanes.runtime import Runtime
+from inturn.lanes.shape import StateShape
+from inturn.lanes.submit import busy_lane
+from inturn.lanes.turn import Message, Turn, commit
+from inturn.locks import arguments
+from inturn.observe import metrics
+from inturn.store import clock
+from inturn.store.lane import Begun, Left, Opening, ident_of
+
+log = logging.getLogger("inturn.lanes")
+
+InlineBusy = Literal["wait", "queue", "reject"]
+S = TypeVar("S")
+
+
+@lru_cache(256)
+def shape_of(kind: Any, initial: Any) -> StateShape:
+    """A shape is dear to make, and the same few are asked for again and again."""
+    return StateShape(kind, initial)
+
+
+class InlineTurn(Generic[S]):
+    """`async with app.turn(key) as turn:` the lane is ours; leaving the block commits, an error in it does not."""
+
+    __slots__ = ("_busy", "_cap", "_has_id", "_id", "_key", "_runtime", "_shape", "_timing", "_turn", "_wait_s")
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        key: str,
+        message_id: object | None,
+        busy: InlineBusy,
+        wait: arguments.Seconds | None,
+        state: Any,
+        initial: Any,
+        timing: Timing,
+        max_waiting: int,
+    ) -> None:
+        if busy not in ("wait", "reject"):
+            one_of(busy, ("wait", "queue", "reject"), "busy")
+        self._runtime = runtime
+        self._key = template.key(key)
+        self._has_id = message_id is not None
+        self._id = template.message_id(message_id) if message_id is not None else ""
+        self._busy: Literal["wait", "reject"] = "reject" if busy == "reject" else "wait"
+        self._wait_s = arguments.wait(wait)
+        self._shape = None if state is None else shape_of(state, initial)
+        self._timing = timing
+        self._cap = max_waiting
+        self._turn: Turn[S] | None = None
+
+    async def __aenter__(self) -> Turn[S]:
+        if self._turn is not None:
+            raise RuntimeError("a turn is entered once; call app.turn() again for another")
+        runtime = self._runtime
+        runtime.must_not_wait_for(self._key)
+        if not runtime.process.is_ready:
+            await runtime.process.ready()
+        lease, ident, stored = await self._begin()
+        turn: Turn[S] = Turn(runtime, self._key, ident, lease, self._timing, self._shape)
+        turn.messages.append(Message(self._id, None))
+        try:
+            turn.read_state(stored)
+        except StateMismatch as error:
+            await self._park(lease, error)
+            raise
+        self._turn = turn
+        lease.enter()
+        context.enter(turn)
+        return turn
+
+    async def _begin(self) -> tuple[TurnLease, str, bytes | None]:
+        process, timing, key = self._runtime.process, self._timing, self._key
+        registry = process.registry
+        started_at = clock.now()
+        while True:
+            token = registry.new_token()
+            ident = ident_of("", self._id if self._has_id else token)
+            opening = Opening(
+                key, token, token, ident, self._has_id, timing.ttl_ms, timing.limit_ms, timing.keep_ms, self._busy,
+                self._cap,
+            )  # fmt: skip
+            waited_s = clock.now() - started_at
+            left_s = None if self._wait_s is None else max(0.0, self._wait_s - waited_s)
+            answer = await registry.claim_turn(opening, left_s)
+            if answer.status != "granted":
+                raise self._refused(answer, clock.now() - started_at)
+
+            async def leave(fence: int, token: str = token, ident: str = ident) -> Left:
+                return await process.store.leave(key, token, ident, fence)
+
+            lease = TurnLease(
+                process, key, token, answer.fence, timing.ttl_ms, timing.limit_ms, answer.sent_at, leave,
+                answer.doubt_until,
+            )  # fmt: skip
+            registry.hold(lease)
+            if process.heartbeat.watch_over(lease):
+                return lease, ident, answer.state
+            lease.abandon()  # expired on arrival: the answer took longer than the lease lives
+
+    def _refused(self, answer: Begun, waited_s: float) -> Exception:
+        key = self._key
+        metrics.messages.labels("timeout" if answer.status == "waiting" else answer.status).inc()
+        if answer.status == "busy":
+            return busy_lane(key, answer.holder, answer.since_ms, answer.ahead, answer.stopped)
+        if answer.status == "full":
+            return MailboxFull(key, answer.ahead)
+        if answer.status == "waiting":
+            return LaneTimeout(key, waited_s)
+        log.info("duplicate key=%s id=%s: it %s", key, self._id, "runs" if answer.status == "pending" else "ran")
+        first = answer.result if answer.status == "duplicate" else None
+        return DuplicateMessage(key, self._id, Receipt("duplicate", key, "", self._id, 0, self._runtime, first))
+
+    async def _park(self, lease: TurnLease, error: StateMismatch) -> None:
+        try:
+            await self._runtime.process.store.stop(self._key, "parked", str(error))
+        finally:
+            lease.abandon()
+        metrics.turns.labels("park").inc()
+        log.warning("park key=%s: %s", self._key, error)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        turn = self._turn
+        assert turn is not None, "entered before it is left"
+        lease = turn._lease
+        context.leave(turn)
+        turn.is_over = True
+        try:
+            is_ours = await lease.leave()
+            if error is None:
+                lease.check()
+                await commit(turn, is_submitted=False, window_ms=self._timing.window_ms if self._has_id else 0)
+                return
+        except BaseException as failure:
+            lease.abandon()
+            if isinstance(failure, LeaseLost):
+                metrics.turns.labels("lost").inc()
+            elif isinstance(failure, CommitUnknown):
+                metrics.turns.labels("unknown").inc()
+            raise
+        await self._roll_back(turn, error)
+        if is_ours and isinstance(error, asyncio.CancelledError):
+            lease.check()  # raises why we cancelled it
+
+    async def _roll_back(self, turn: Turn[S], error: BaseException) -> None:
+        """Nothing was written, so there is nothing to undo but the lease."""
+        lease = turn._lease
+        metrics.turns.labels("rolled back").inc()
+        log.info("leave key=%s fence=%d: %s: %s", turn.key, turn.fence, type(error).__name__, error)
+        if lease.why_lost:
+            lease.abandon()
+            return
+        try:
+            await lease.undo()
+        except StoreUnavailable as failure:
+            # the body's own error must not be hidden by ours
+            log.warning("leave key=%s after an error of the body: %s", turn.key, failure)
+            lease.abandon()
+        except BaseException:
+            lease.abandon()
+            raise
+        else:
+            lease.end()

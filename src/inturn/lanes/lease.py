@@ -1,0 +1,113 @@
+"""The lease of a turn: the right to run and to commit, renewed by the heartbeat, with a time limit as its fixed end.
+
+When it is lost, the body that runs under it is cancelled. Nothing has to be undone: nothing was written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from inturn.errors import HandlerTimeout, LeaseLost
+from inturn.locks.body import Body
+from inturn.process.process import Process
+from inturn.store import clock
+
+OVERDUE = "its time is up"
+
+
+class TurnLease:
+    __slots__ = (
+        "_body", "_is_over", "_process", "_undo", "confirmed_at", "doubt_until", "fence", "fixed_until", "granted_at",
+        "limit_s", "loop", "name", "partition", "token", "ttl_s", "why_lost",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        process: Process,
+        key: str,
+        token: str,
+        fence: int,
+        ttl_ms: int,
+        limit_ms: int,
+        sent_at: float,
+        undo: Callable[[int], Awaitable[object]],
+        doubt_until: float = 0.0,
+    ) -> None:
+        self.name = key
+        self.token = token
+        self.fence = fence
+        self.partition = process.store.partition_of(key)
+        self.loop = asyncio.get_running_loop()
+        self.ttl_s = ttl_ms / 1000
+        self.limit_s = limit_ms / 1000
+        self.confirmed_at = sent_at
+        self.granted_at = clock.now()
+        # the store's own end of it is one ttl later, so that a turn which ran out of time can still say so
+        self.fixed_until = sent_at + self.limit_s
+        self.doubt_until = doubt_until
+        self.why_lost = ""
+        self._is_over = False
+        self._process = process
+        self._undo = undo
+        self._body: Body | None = None
+
+    @property
+    def is_overdue(self) -> bool:
+        return self.why_lost == OVERDUE
+
+    def remaining(self) -> float:
+        """Seconds for which the lease is certain, if nothing renews it."""
+        if self.why_lost or self._is_over:
+            return 0.0
+        return max(0.0, self._process.heartbeat.deadline_of(self) - clock.now())
+
+    def check(self) -> None:
+        """Raise if the turn may not go on."""
+        if not self.why_lost and self.remaining() == 0.0 and not self._is_over:
+            self.why_lost = OVERDUE if clock.now() >= self.fixed_until else "no renewal in time"
+        if self.is_overdue:
+            raise HandlerTimeout(self.name, self.limit_s)
+        if self.why_lost:
+            raise LeaseLost(self.name, self.fence, self.why_lost)
+
+    def enter(self) -> None:
+        """The current task runs under it from here on."""
+        self._body = Body(asyncio.current_task())
+        if self.why_lost:
+            self._body.cancel(self.why_lost)
+
+    async def leave(self) -> bool:
+        """The body is over. Answers whether a cancellation that it saw was ours."""
+        body, self._body = self._body, None
+        return body is not None and await body.leave()
+
+    def lose(self, why: str) -> None:
+        if self.why_lost or self._is_over:
+            return
+        self.why_lost = why
+        if self._body is not None:
+            self._body.cancel(f"the turn of {self.name!r} was lost: {why}")
+
+    def disown(self, why: str) -> None:
+        self.why_lost = self.why_lost or why
+        self._is_over = True
+        self._body = None
+
+    async def is_known(self) -> bool:
+        return await self._process.store.confirm(self.name, self.token)
+
+    async def undo(self) -> object:
+        return await self._undo(self.fence)
+
+    def end(self) -> None:
+        """The store has ended it: committed, failed or given back."""
+        self._is_over = True
+        self._process.registry.let_go(self.token)
+        self._process.registry.ended(self, self.doubt_until)
+
+    def abandon(self) -> None:
+        """We do not know, or do not want it any more: see to it that nothing of it is left."""
+        self._is_over = True
+        self._process.registry.let_go(self.token)
+        self._process.registry.abandon(self.name, self.token, self.undo)

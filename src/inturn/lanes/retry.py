@@ -1,0 +1,58 @@
+"""How a failed turn goes on: another attempt after a pause, a dead letter, or a lane that stops."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+import traceback
+from typing import Literal, NamedTuple
+
+from inturn.errors import Retry, Stop
+
+OnFailure = Literal["block", "skip", "park"]
+ON_FAILURE: tuple[OnFailure, ...] = ("block", "skip", "park")
+
+MAX_ERROR = 2000
+MAX_DELAY_S = 7 * 86400.0
+
+
+class Verdict(NamedTuple):
+    how: Literal["retry", "dead", "park"]
+    delay_ms: int = 0
+
+
+class RetryRule(NamedTuple):
+    """`attempts` in all; pauses of full jitter, whose bound doubles from `first_s` up to `most_s`."""
+
+    on_failure: OnFailure
+    attempts: int
+    first_s: float
+    most_s: float
+
+    def judge(self, error: BaseException, attempt: int) -> Verdict:
+        if isinstance(error, Stop) or self.on_failure == "skip":
+            return Verdict("dead")
+        if attempt >= self.attempts:
+            return self.exhausted()
+        if isinstance(error, Retry) and error.after is not None:
+            return Verdict("retry", round(min(max(error.after, 0.0), MAX_DELAY_S) * 1000))
+        bound = min(self.most_s, self.first_s * 2.0 ** (attempt - 1))
+        return Verdict("retry", round(random.uniform(0.0, bound) * 1000))
+
+    def exhausted(self) -> Verdict:
+        return Verdict("park" if self.on_failure == "park" else "dead")
+
+
+def told(error: BaseException, attempt: int) -> str:
+    """An error as it is kept with its message."""
+    lines = traceback.format_exception(error)
+    return json.dumps(
+        {
+            "type": type(error).__name__,
+            "message": str(error)[:MAX_ERROR],
+            "attempt": attempt,
+            "at": round(time.time() * 1000),
+            "traceback": "".join(lines)[-MAX_ERROR:],
+        }
+    )

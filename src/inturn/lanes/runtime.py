@@ -1,0 +1,101 @@
+"""What the parts of the lanes share: the process, the handlers, who awaits results, and in which turns we are."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from inturn.errors import OwnLane, StoreUnavailable, UnknownHandler
+from inturn.lanes.handler import Handler, Timing
+from inturn.lanes.results import Results
+from inturn.process.process import Process
+from inturn.store.lane import Send, ident_of
+from inturn.store.protocol import Notice
+
+if TYPE_CHECKING:
+    from inturn.lanes.turn import Turn
+    from inturn.lanes.worker import Worker
+
+log = logging.getLogger("inturn.lanes")
+
+
+class Frame(NamedTuple):
+    turn: Turn[Any]
+    outer: Frame | None
+
+
+_within: ContextVar[Frame | None] = ContextVar("inturn_turn", default=None)
+
+
+class Runtime:
+    def __init__(self, process: Process, timing: Timing) -> None:
+        self.process = process
+        self.timing = timing
+        """For whatever has no handler: inline turns."""
+        self.results = Results(process)
+        self.handlers: dict[str, Handler] = {}
+        self.workers: set[Worker] = set()
+        self._bringing: set[asyncio.Task[None]] = set()
+        process.hear("ready", self._ready)
+
+    def _ready(self, notice: Notice) -> None:
+        for worker in list(self.workers):
+            worker.wake()
+
+    def handler(self, name: str) -> Handler:
+        try:
+            return self.handlers[name]
+        except KeyError:
+            raise UnknownHandler(name, sorted(self.handlers)) from None
+
+    def add(self, handler: Handler) -> None:
+        if handler.name in self.handlers:
+            raise ValueError(f"handler {handler.name!r} is registered already; choose another name")
+        self.handlers[handler.name] = handler
+
+    def make_send(self, handler: Handler, key: str, body: Any, message_id: str | None, fresh_id: str) -> Send:
+        timing = handler.timing
+        ident = ident_of(handler.name, fresh_id if message_id is None else message_id)
+        return Send(
+            key, ident, handler.write_body(body), timing.ttl_ms, timing.limit_ms, timing.keep_ms, message_id is None
+        )
+
+    def bring(self, key: str, sends: Iterable[Send]) -> None:
+        """Sends to other partitions are on their way since the commit: bring them there now, rather than by a beat."""
+        store = self.process.store
+        if store.partitions == 1:
+            return
+        source = store.partition_of(key)
+        for target in {store.partition_of(send.key) for send in sends} - {source}:
+            task = asyncio.get_running_loop().create_task(self._bring(source, target))
+            self._bringing.add(task)
+            task.add_done_callback(self._bringing.discard)
+
+    async def _bring(self, source: int, target: int) -> None:
+        try:
+            await self.process.store.forward(source, target)
+        except StoreUnavailable as error:
+            log.warning("forward from=%d to=%d: a beat will do it: %s", source, target, error)
+
+    def must_not_wait_for(self, key: str) -> None:
+        """A turn that waits for its own lane would wait for itself."""
+        frame = _within.get()
+        while frame is not None:
+            turn = frame.turn
+            if turn.key == key and not turn.is_over and turn.is_of(self):
+                raise OwnLane(key)
+            frame = frame.outer
+
+
+def enter(turn: Turn[Any]) -> None:
+    """What runs in this context from here on runs in that turn."""
+    _within.set(Frame(turn, _within.get()))
+
+
+def leave(turn: Turn[Any]) -> None:
+    frame = _within.get()
+    if frame is not None and frame.turn is turn:
+        _within.set(frame.outer)

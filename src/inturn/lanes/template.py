@@ -1,0 +1,78 @@
+"""Keys and message ids out of a body: `"visitor:{visitor_uid}"`, `"{user.id}"`, or a function of the body."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from string import Formatter
+from typing import Any
+
+from inturn.errors import BadMessage
+from inturn.lanes.shape import Shape
+from inturn.locks import arguments
+
+_MISSING: Any = object()
+
+
+def key(value: object, field: str = "key") -> str:
+    """A user's key. `>` is kept for the lanes that sends make: `<key>><handler>`."""
+    checked = arguments.name(value, field)
+    if ">" in checked:
+        raise BadMessage(f"{field}={checked!r}: must not contain '>', which joins a key and the handler of its sends")
+    return checked
+
+
+def message_id(value: object, field: str = "message_id") -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    return arguments.name(value, field)
+
+
+def content_id(key: str, content: str) -> str:
+    """The same text of the same key has the same id."""
+    return hashlib.sha256(f"{key}\0{content}".encode()).hexdigest()
+
+
+class Template:
+    """Made and checked when the handler is registered; filled in for every body."""
+
+    def __init__(self, source: str | Callable[[Any], object], field: str, body: Shape | None) -> None:
+        self._field = field
+        self._source = source
+        self._parts: list[tuple[str, list[str] | None]] = []
+        if callable(source):
+            return
+        if not source or not isinstance(source, str):
+            raise TypeError(f"{field}={source!r}: must be a template such as 'user:{{user_id}}', or a function")
+        try:
+            parsed = list(Formatter().parse(source))
+        except ValueError as error:
+            raise ValueError(f"{field}={source!r}: {error}") from None
+        known = body.fields() if body is not None else None
+        for literal, name, spec, conversion in parsed:
+            if spec or conversion or name == "":
+                raise ValueError(f"{field}={source!r}: write plain names in braces, such as {{user_id}}")
+            path = name.split(".") if name else None
+            if path and known is not None and path[0] not in known:
+                raise ValueError(f"{field}={source!r}: the body has no {path[0]!r}; it has {', '.join(sorted(known))}")
+            self._parts.append((literal, path))
+
+    def fill(self, body: Any) -> str:
+        if callable(self._source):
+            value = self._source(body)
+            if not isinstance(value, str):
+                raise BadMessage(f"{self._field}: its function answered {value!r}; it must answer text")
+            return value
+        return "".join(literal + (self._find(body, path) if path else "") for literal, path in self._parts)
+
+    def _find(self, body: Any, path: list[str]) -> str:
+        value = body
+        for name in path:
+            value = value.get(name, _MISSING) if isinstance(value, Mapping) else getattr(value, name, _MISSING)
+        if value is _MISSING:
+            raise BadMessage(f"{self._field}={self._source!r}: the body has no {'.'.join(path)!r}")
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise BadMessage(
+                f"{self._field}={self._source!r}: {'.'.join(path)!r} is {value!r}; it must be text or a number"
+            )
+        return str(value)

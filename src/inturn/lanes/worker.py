@@ -1,0 +1,171 @@
+"""`app.run()`: a worker. It claims ready lanes, runs their turns, and stops in good order.
+
+A push says when there is work, a timed look finds what a lost push left. A lane that is claimed is kept for a few
+messages and then goes behind the others, so that none starves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from functools import partial
+
+from inturn.errors import StoreUnavailable
+from inturn.lanes.runtime import Runtime
+from inturn.lanes.turn import Passed, take_turn
+from inturn.observe import metrics
+from inturn.process.registry import post
+from inturn.store import clock
+from inturn.store.lane import Claimed, Given
+
+log = logging.getLogger("inturn.worker")
+
+LOOK_S = 1.0
+"""A lost push costs at most this."""
+COUNT_S = 5.0
+"""How often what is ready, dead and unhandled is counted for the metrics."""
+RUN = 16
+"""Messages of one lane in a row, before others get their turn."""
+
+
+class Worker:
+    def __init__(self, runtime: Runtime, concurrency: int, grace_s: float) -> None:
+        self._runtime = runtime
+        self._concurrency = concurrency
+        self._grace_s = grace_s
+        self._loop = asyncio.get_running_loop()
+        self._woken = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._counted_at = 0.0
+
+    def stop(self) -> None:
+        """Take no new turns; called a second time: do not wait for the running ones either."""
+        if self._stopping.is_set():
+            self._hurry.set()
+        self._stopping.set()
+        self._woken.set()
+
+    def wake(self) -> None:
+        post(self._loop, self._woken.set)
+
+    async def run(self) -> None:
+        runtime = self._runtime
+        await runtime.process.ready()
+        runtime.workers.add(self)
+        registry = runtime.process.registry
+        registry.busy.add(self)
+        registry.on_change()
+        log.info("worker begins handlers=%s concurrency=%d", ",".join(runtime.handlers), self._concurrency)
+        try:
+            while not self._stopping.is_set():
+                await self._round()
+            await self._let_finish()
+        finally:
+            await self._end()
+
+    async def _round(self) -> None:
+        self._woken.clear()
+        free, pause_s = self._concurrency - len(self._tasks), LOOK_S
+        if free > 0:
+            try:
+                claimed = await self._claim(free)
+                await self._count()
+            except StoreUnavailable as error:
+                log.warning("claim: %s", error)
+            else:
+                for given in claimed.turns:
+                    self._start(given)
+                if claimed.due_in_ms >= 0:
+                    pause_s = min(pause_s, claimed.due_in_ms / 1000 + 0.002)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                await self._woken.wait()
+
+    async def _claim(self, count: int) -> Claimed:
+        process = self._runtime.process
+        call = process.registry.new_token()
+        try:
+            return await process.store.claim(call, tuple(self._runtime.handlers), count)
+        except BaseException:
+            # what was given, if anything, is not known: have it given back
+            for partition in range(process.store.partitions):
+                process.registry.abandon(call, call, partial(process.store.unclaim, partition, call))
+            raise
+
+    def _start(self, given: Given) -> None:
+        task = self._loop.create_task(self._run_lane(given), name=f"inturn {given.key}")
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._woken.set()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a turn ended in an unforeseen way", exc_info=error)
+
+    async def _run_lane(self, given: Given) -> None:
+        passed: Passed | None = Passed(given, given.state)
+        for count in range(1, RUN + 1):
+            if passed is None:
+                return
+            goes_on = count < RUN and not self._stopping.is_set()
+            passed = await take_turn(self._runtime, passed.given, passed.stored, goes_on)
+
+    async def _count(self) -> None:
+        if clock.now() - self._counted_at < COUNT_S:
+            return
+        self._counted_at = clock.now()
+        lanes = await self._runtime.process.store.lanes(0)
+        metrics.lanes_in_use.set(lanes.in_use)
+        metrics.dead_letters.set(lanes.dead)
+        for handler in lanes.handlers:
+            metrics.lanes_ready.labels(handler.name).set(handler.ready)
+            metrics.lanes_unhandled.labels(handler.name).set(0 if handler.workers else handler.ready)
+
+    async def _let_finish(self) -> None:
+        if not self._tasks:
+            return
+        log.info("worker stops: %d turns have %g s to finish", len(self._tasks), self._grace_s)
+        hurry = asyncio.create_task(self._hurry.wait())
+        finish = asyncio.create_task(asyncio.wait(set(self._tasks)))
+        await asyncio.wait({hurry, finish}, timeout=self._grace_s, return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        finish.cancel()
+        await asyncio.gather(hurry, finish, return_exceptions=True)
+
+    async def _end(self) -> None:
+        """Hand back what did not finish, untouched, and be gone."""
+        runtime = self._runtime
+        self._stopping.set()
+        left = set(self._tasks)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        await runtime.process.registry.quiet()
+        runtime.workers.discard(self)
+        runtime.process.registry.busy.discard(self)
+        if not runtime.workers:
+            with contextlib.suppress(StoreUnavailable):  # then it is forgotten when it is not seen any more
+                await runtime.process.store.unwork()
+        log.info("worker ends: %d turns were handed back", len(left))
+
+
+@contextlib.contextmanager
+def stops_on_signals(worker: Worker):  # type: ignore[no-untyped-def]
+    """SIGTERM and SIGINT stop it, where signals can be caught: on the loop of the main thread."""
+    loop, caught = asyncio.get_running_loop(), []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        try:
+            loop.add_signal_handler(number, worker.stop)
+        except (NotImplementedError, RuntimeError, ValueError):
+            continue
+        caught.append(number)
+    try:
+        yield
+    finally:
+        for number in caught:
+            loop.remove_signal_handler(number)

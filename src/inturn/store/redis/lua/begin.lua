@@ -1,0 +1,58 @@
+#!lua
+-- Begin an inline turn, ask again after a lost reply, or confirm an offered turn: always the same call.
+-- KEYS  lanes state mail msgs fence processes alarms era, mark
+-- ARGV  prefix key process ttl_ms limit_ms keep_ms, token ident has_id(0|1) busy(wait|reject) cap deadline_ms
+-- returns  granted fence state(false: none) | waiting position | duplicate result | pending
+--          | busy token since_ms waiting stopped | full waiting | stale
+-- include clock partition
+local key, token, ident = ARGV[2], ARGV[7], ARGV[8]
+if ARGV[9] == '1' then
+  local mark = redis.call('GET', KEYS[9])
+  if mark then return { 'duplicate', mark } end
+end
+local ttl, limit = tonumber(ARGV[4]), tonumber(ARGV[5])
+local packed = redis.call('HGET', KEYS[1], key)
+seen_now(ARGV[3])
+if not packed then
+  local fence = tick()
+  redis.call('HSET', KEYS[1], key,
+    cmsgpack.pack({ token, fence, ttl, now + limit + ttl, 0, now, ident, '', '', '', tonumber(ARGV[6]), '' }))
+  return { 'granted', fence, redis.call('GET', KEYS[2]) }
+end
+
+-- include lane
+local lane = cmsgpack.unpack(packed)
+-- include tell
+if lane[HOLDER] == token then
+  if lane[LAPSE] > 0 then
+    lane[LAPSE] = 0
+    untell(token, turn_notice(token, key))
+    save_lane(key, lane)
+  end
+  return { 'granted', lane[GRANTED], redis.call('GET', KEYS[2]) }
+end
+local message = read_message(key, ident)
+if message and message[CALLER] == token then
+  return { 'waiting', redis.call('ZRANK', KEYS[3], mail_member(ident, message)) }
+end
+
+-- include advance accept
+if not is_leased(lane) then
+  advance(key, lane)
+  lane = read_lane(key)
+end
+if message or (lane and lane[RUNNING] == ident) then return { 'pending' } end
+if not lane then
+  lane = new_lane()
+  lane[KEEP] = tonumber(ARGV[6])
+  lease_to(lane, token, ident, ttl, limit)
+  save_lane(key, lane)
+  return { 'granted', lane[GRANTED], redis.call('GET', KEYS[2]) }
+end
+local waiting, cap = redis.call('ZCARD', KEYS[3]), tonumber(ARGV[11])
+if ARGV[10] == 'reject' then return { 'busy', lane[HOLDER], now - lane[BEGAN], waiting, lane[STOPPED] } end
+if cap > 0 and waiting >= cap then return { 'full', waiting } end
+redis.call('DEL', prefix .. 'lost:' .. token) -- an offer that lapsed left a note, and the token begins anew
+accept(key, lane, ident, new_message('1000', '', ttl, limit, 0, token), tonumber(ARGV[6]))
+stir(key, lane)
+return { 'waiting', waiting }

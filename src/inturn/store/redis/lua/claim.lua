@@ -1,0 +1,56 @@
+#!lua
+-- A worker asks for turns: up to `count` ready lanes are leased to it, each with its next message and its state.
+-- KEYS  lanes alarms fence processes era workers claimed:<call>
+-- ARGV  prefix process can(each handler between two NULs), call count deadline_ms
+-- returns  claimed due_in_ms(-1: nothing) turns | stale; a turn: key token state(false: none) given (include/lane.lua)
+-- include clock partition tell lane advance give
+local process, can, call, count = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+local turns, note = {}, {}
+
+local function turn_of(key, token, what)
+  return { key, token, redis.call('GET', prefix .. 'state:' .. key), what }
+end
+
+seen_now(process)
+local before = redis.call('GET', KEYS[7])
+if before then -- a repeat: what was given the first time, as far as it is still ours
+  for _, pair in ipairs(cmsgpack.unpack(before)) do
+    local lane = read_lane(pair[1])
+    if lane and lane[HOLDER] == pair[2] then
+      turns[#turns + 1] = turn_of(pair[1], pair[2], given(lane, lane[RUNNING], read_message(pair[1], lane[RUNNING])))
+    end
+  end
+  return { 'claimed', 0, turns }
+end
+
+redis.call('HSET', KEYS[6], process, can)
+for handler in can:gmatch('%Z+') do redis.call('SREM', prefix .. 'idle:' .. handler, process) end
+for _, key in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], 0, now, 'LIMIT', 0, 64)) do
+  local lane = read_lane(key)
+  if lane then advance(key, lane) else redis.call('ZREM', KEYS[2], key) end
+end
+local has_more = true
+while has_more and #turns < count do
+  has_more = false
+  for handler in can:gmatch('%Z+') do -- one of each in turn
+    local key = #turns < count and redis.call('ZPOPMIN', prefix .. 'ready:' .. handler)[1]
+    if key then
+      has_more = true
+      local lane, token = read_lane(key), call .. '.' .. (#turns + 1)
+      if lane then lane[READY] = '' end
+      local what = lane and give_next(key, lane, token, can)
+      if what then
+        redis.call('ZADD', KEYS[2], now + lane[LEASE], key)
+        turns[#turns + 1] = turn_of(key, token, what)
+        note[#note + 1] = { key, token }
+      end
+    end
+  end
+end
+if #note > 0 then redis.call('SET', KEYS[7], cmsgpack.pack(note), 'PX', 60000) end
+if #turns < count then
+  for handler in can:gmatch('%Z+') do redis.call('SADD', prefix .. 'idle:' .. handler, process) end
+end
+local soonest, due_in = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES'), -1
+if soonest[2] then due_in = math.max(0, tonumber(soonest[2]) - now) end
+return { 'claimed', due_in, turns }

@@ -1,0 +1,73 @@
+-- One lane. A lane that is idle has no record; its state, while it lives, is a key of its own.
+--   lanes        hash: key -> packed lane: leased, stopped, or with messages that wait
+--   mail:<key>   zset, all scores 0: 'PPPP NNNNNNNNNNNNNNNN ident': what waits, by priority, then number
+--   msgs:<key>   hash: ident -> packed message, waiting or running; an ident is '<handler>' NUL '<id>'
+--   state:<key>  string: '<version> <json>'; it does not expire while messages wait
+--   mark:<key> NUL <ident>  string: the result of a message that was committed
+--   alarms       zset: key -> when the lane must be looked at again (ms)
+--   ready:<handler>  zset: key -> number: free lanes whose next message is this handler's
+--   a lane: 1 token, 2 fence, 3 ttl, 4 fixed end, 5 lapses if unconfirmed, 6 since, 7 ident that runs, 8 '' | paused |
+--     parked, 9 why, 10 the ready list it stands in, 11 ttl of the state, 12 who awaits the result of an inline turn
+--   a message: 1 number, 2 rank, 3 body, 4 attempts, 5 ttl, 6 time limit, 7 accepted, 8 not before, 9 not begun later
+--     than, 10 token of its inline caller or '', 11 errors, 12 processes that await its result
+local HOLDER, GRANTED, LEASE, UNTIL, LAPSE, BEGAN, RUNNING = 1, 2, 3, 4, 5, 6, 7
+local STOPPED, WHY, READY, KEEP, AWAITED = 8, 9, 10, 11, 12
+local NUMBER, RANK, BODY, ATTEMPTS, M_TTL, LIMIT, ACCEPTED = 1, 2, 3, 4, 5, 6, 7
+local AFTER, LATE, CALLER, ERRORS, WATCHERS = 8, 9, 10, 11, 12
+
+local function new_lane()
+  return { '', 0, 0, 0, 0, 0, '', '', '', '', 0, '' }
+end
+
+local function read_lane(key)
+  local packed = redis.call('HGET', prefix .. 'lanes', key)
+  return packed and cmsgpack.unpack(packed)
+end
+
+local function save_lane(key, lane)
+  redis.call('HSET', prefix .. 'lanes', key, cmsgpack.pack(lane))
+end
+
+-- When the lease ends if nothing renews it.
+local function lane_ends(lane)
+  local ends = math.min(seen_at(process_of(lane[HOLDER])) + lane[LEASE], lane[UNTIL])
+  if lane[LAPSE] > 0 then ends = math.min(ends, lane[LAPSE]) end
+  return ends
+end
+
+local function is_leased(lane)
+  return lane[HOLDER] ~= '' and now < lane_ends(lane)
+end
+
+local function turn_notice(token, key)
+  return 'turn ' .. token .. ' ' .. key
+end
+
+local function read_message(key, ident)
+  local packed = redis.call('HGET', prefix .. 'msgs:' .. key, ident)
+  return packed and cmsgpack.unpack(packed)
+end
+
+local function mail_member(ident, message)
+  return string.format('%s %016.0f ', message[RANK], message[NUMBER]) .. ident
+end
+
+local function handler_of(ident)
+  return ident:sub(1, ident:find('\0', 1, true) - 1)
+end
+
+-- Into the mailbox: anew, or back to its old place.
+local function put(key, ident, message)
+  redis.call('ZADD', prefix .. 'mail:' .. key, 0, mail_member(ident, message))
+  redis.call('HSET', prefix .. 'msgs:' .. key, ident, cmsgpack.pack(message))
+end
+
+local function take_out(key, ident, message)
+  redis.call('ZREM', prefix .. 'mail:' .. key, mail_member(ident, message))
+  redis.call('HDEL', prefix .. 'msgs:' .. key, ident)
+end
+
+-- What a worker is given of a message: fence ident body attempts waited_ms ttl_ms limit_ms
+local function given(lane, ident, message)
+  return { lane[GRANTED], ident, message[BODY], message[ATTEMPTS], now - message[ACCEPTED], message[M_TTL], message[LIMIT] }
+end

@@ -1,0 +1,25 @@
+#!lua flags=allow-oom
+-- An inline caller gives its turn back with nothing done, or stops waiting for it. Its message is gone.
+-- KEYS  lanes state mail msgs fence processes alarms era
+-- ARGV  prefix key, token ident fence(0: not held, as far as we know) deadline_ms
+-- returns  released | left (it only waited) | lost (it was taken away before) | gone (neither: a repeat) | stale
+-- include clock partition tell lane advance
+local key, token, ident = ARGV[2], ARGV[3], ARGV[4]
+local lane = read_lane(key)
+if lane and lane[HOLDER] == token then
+  if lane[LAPSE] > 0 then untell(token, turn_notice(token, key)) end
+  tell_awaiting(lane[AWAITED], key, ident)
+  end_lease(lane)
+  advance(key, lane)
+  return { 'released' }
+end
+local message = lane and read_message(key, ident)
+if message and message[CALLER] == token then
+  take_out(key, ident, message)
+  tell_awaiting(message[WATCHERS], key, ident)
+  advance(key, lane)
+  return { 'left' }
+end
+local fence, era = tonumber(ARGV[5]), tonumber(redis.call('GET', KEYS[8]) or math.huge)
+if redis.call('EXISTS', prefix .. 'lost:' .. token) == 1 or (fence > 0 and fence < era) then return { 'lost' } end
+return { 'gone' }

@@ -1,0 +1,26 @@
+#!lua flags=allow-oom
+-- A dead letter goes back to its old place in its lane, past the duplicate check, with all its attempts; or is dropped.
+-- KEYS  dead letters lanes fence processes alarms era
+-- ARGV  prefix key ident how(replay|drop) deadline_ms
+-- returns  done | none (no such letter, or a repeat) | stale
+-- include clock partition tell lane advance accept
+local key, ident = ARGV[2], ARGV[3]
+local member = key .. '\0' .. ident
+local packed = redis.call('HGET', KEYS[2], member)
+if not packed then return { 'none' } end
+redis.call('HDEL', KEYS[2], member)
+redis.call('ZREM', KEYS[1], member)
+if ARGV[4] == 'replay' then
+  local letter, lane = cmsgpack.unpack(packed), read_lane(key)
+  local message = letter[3]
+  if not lane then
+    lane = new_lane()
+    lane[KEEP] = letter[5]
+  end
+  message[ATTEMPTS], message[AFTER], message[LATE], message[WATCHERS] = 0, 0, 0, ''
+  redis.call('DEL', prefix .. 'mark:' .. member)
+  redis.call('PERSIST', prefix .. 'state:' .. key)
+  put(key, ident, message)
+  stir(key, lane)
+end
+return { 'done' }

@@ -1,0 +1,21 @@
+#!lua flags=allow-oom
+-- Sends of another partition come into their lanes here, each once: numbers that were taken before are passed over.
+-- KEYS  taken lanes fence processes alarms era
+-- ARGV  prefix from, sends(packed), deadline_ms
+-- returns  taken number | stale
+-- include clock partition tell lane advance accept
+local taken = tonumber(redis.call('HGET', KEYS[1], ARGV[2]) or 0)
+for i = 3, #ARGV - 1 do
+  local number, key, ident, body, ttl, limit, keep = unpack(cmsgpack.unpack(ARGV[i]))
+  if number > taken then
+    taken = number
+    if redis.call('EXISTS', prefix .. 'mark:' .. key .. '\0' .. ident) == 0
+      and redis.call('HEXISTS', prefix .. 'msgs:' .. key, ident) == 0 then
+      local lane = read_lane(key) or new_lane()
+      accept(key, lane, ident, new_message('1000', body, ttl, limit, 0, ''), keep)
+      stir(key, lane)
+    end
+  end
+end
+redis.call('HSET', KEYS[1], ARGV[2], string.format('%.0f', taken))
+return { 'taken', string.format('%.0f', taken) }
