@@ -55,7 +55,7 @@ bench: setup ## Measure the locks against their peers, on a private Redis.
 	@$(BIN)/inturn bench locks $(ARGS)
 
 chaos: setup ## Run the long form of the chaos tests and print a report.
-	@$(BIN)/python -m tests.chaos $(ARGS)
+	@$(BIN)/python -m tests.chaos $(ARGS); locks=$$?; $(BIN)/python -m tests.chaos --lanes $(ARGS) && exit $$locks
 
 # The whole of `all` constrains the lock, so that parts that join it later do not move what is pinned now.
 lock: ## Pin the newest versions anew in requirements.lock (needs uv).

@@ -18,7 +18,7 @@ import pytest
 from inturn import sync
 from inturn.cli import main
 from inturn.services import free_port
-from inturn.terminal import duration, printable
+from inturn.terminal.show import duration, printable
 
 HOLDER = {"owner", "host", "pid", "fence", "held_s", "weight", "ends_in_s"}
 WAITER = {"owner", "host", "pid", "waited_s", "priority", "weight"}

@@ -7,11 +7,14 @@ import re
 from pathlib import Path
 
 import inturn
-from inturn import errors, sync
+from inturn import errors, sync, testing
+from inturn.lanes.admin import Lanes
+from inturn.lanes.dead import DeadLetters
+from inturn.locks.admin import Locks
 
 
 def test_everything_listed_exists_and_is_public() -> None:
-    for module in (inturn, sync):
+    for module in (inturn, sync, testing):
         for name in module.__all__:
             assert not name.startswith("_")
             assert getattr(module, name) is not None
@@ -29,6 +32,13 @@ def test_every_error_is_exported_and_drawn_in_the_tree() -> None:
 def test_the_synchronous_face_has_the_same_doors() -> None:
     doors = {name for name, _ in inspect.getmembers(inturn.InTurn, inspect.isfunction) if not name.startswith("_")}
     assert doors - {"open"} <= {name for name, _ in inspect.getmembers(sync.InTurn) if not name.startswith("_")}
+
+
+def test_the_synchronous_face_looks_inside_by_the_same_verbs() -> None:
+    for ours, theirs in ((sync.Locks, Locks), (sync.Lanes, Lanes), (sync.DeadLetters, DeadLetters)):
+        for name, verb in inspect.getmembers(theirs, inspect.isfunction):
+            if not name.startswith("_"):
+                assert inspect.signature(verb) == inspect.signature(getattr(ours, name))
 
 
 def test_the_package_carries_its_types_and_scripts() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -13,8 +14,8 @@ import inturn
 PACKAGE = Path(inturn.__file__).parent
 
 # A layer may import the ones to its right, and itself.
-LAYERS = ["cli", "terminal", "demo", "bench", "sync", "app", "services", "locks", "process", "store", "observe",
-          "settings", "errors"]  # fmt: skip
+LAYERS = ["cli", "terminal", "demo", "bench", "testing", "sync", "app", "services", "lanes", "locks", "process",
+          "store", "observe", "settings", "errors"]  # fmt: skip
 # the storefront: may import everything, and nothing of ours imports from it but what only users would write
 STOREFRONT = {"demo", "bench"}
 
@@ -43,6 +44,7 @@ def _is_for_types(node: object) -> bool:
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
+@cache
 def modules() -> dict[str, set[str]]:
     found = {}
     for path in PACKAGE.rglob("*.py"):

@@ -1,4 +1,4 @@
-"""The synchronous face: the same lock, from threads."""
+"""The synchronous face: the same locks and lanes, from threads."""
 
 from __future__ import annotations
 

@@ -37,6 +37,7 @@ from inturn.errors import (
     TooLarge,
     UnknownHandler,
 )
+from inturn.lanes.dedup import AsyncMessageDeduplicationManager, MessageDeduplicationManager
 from inturn.lanes.receipt import Receipt
 from inturn.lanes.template import content_id
 from inturn.lanes.turn import Message, Turn
@@ -51,6 +52,7 @@ from inturn.locks.visitor import VisitorLock, VisitorLockService
 __all__ = [
     "AlreadyHeld",
     "AsyncDistributedLockManager",
+    "AsyncMessageDeduplicationManager",
     "BadMessage",
     "CommitUnknown",
     "ConversationLock",
@@ -74,6 +76,7 @@ __all__ = [
     "LockTimeout",
     "MailboxFull",
     "Message",
+    "MessageDeduplicationManager",
     "MissingExtra",
     "NotHeld",
     "OwnLane",

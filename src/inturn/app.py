@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, TypeVar
@@ -242,7 +243,8 @@ class InTurn:
         await self.process.ready()
 
     async def close(self) -> None:
-        """Give back what is held, and end the connections and the heartbeat's thread."""
+        """Stop the workers of this app, give back what is held, and end the connections and the heartbeat's thread."""
+        await asyncio.gather(*(worker.finish() for worker in list(self.runtime.workers)))
         await self.process.close()
 
     async def __aenter__(self) -> InTurn:

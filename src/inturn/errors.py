@@ -280,6 +280,8 @@ class Retry(HandlerSignal):
     """Try this message again after so many seconds (`None`: after the usual backoff). The attempt counts."""
 
     def __init__(self, why: str = "asked for another attempt", *, after: float | None = None) -> None:
+        if after is not None and not 0.0 <= after < float("inf"):
+            raise ValueError(f"after={after!r}: must be a number of seconds, 0 or more")
         super().__init__(why)
         self.after = after
 

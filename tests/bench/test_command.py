@@ -1,4 +1,4 @@
-"""`inturn bench locks`: the shape of what it prints, and that it ends what it started."""
+"""`inturn bench`: the shape of what it prints, and that it ends what it started."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
 
-from inturn.bench import sides
-from inturn.bench.figures import BARS
+from inturn.bench import place
+from inturn.bench.figures import LOCKS, TURNS
 from inturn.cli import main
 
-COMMAND = [sys.executable, "-m", "inturn.cli", "bench", "locks"]
-TINY = ["--quick", "--rounds", "1", "--scale", "0.01"]
+COMMAND = [sys.executable, "-m", "inturn.cli", "bench"]
+TINY = ["--rounds", "1", "--scale", "0.01"]
+LONG = ["--rounds", "1000", "--scale", "0.01"]
 
 
 def descendants(pid: int) -> set[int]:
@@ -28,21 +30,31 @@ def descendants(pid: int) -> set[int]:
     return children.union(*(descendants(child) for child in children))
 
 
-def test_a_tiny_run_has_every_figure_and_leaves_nothing_in_the_server(tmp_path: Path, redis_url: str) -> None:
-    picture = tmp_path / "locks.svg"
+def run_tiny(subject: str, picture: Path, redis_url: str) -> dict[str, Any]:
+    """Its JSON; what is true of every subject is checked here."""
     options = ["--json", "--picture", str(picture), "--redis", redis_url]
     with redis.Redis.from_url(redis_url) as client:
         before = set(client.keys())
-        done = subprocess.run([*COMMAND, *TINY, *options], capture_output=True, text=True, timeout=50)
+        done = subprocess.run([*COMMAND, subject, *TINY, *options], capture_output=True, text=True, timeout=50)
         assert done.returncode == 0, done.stderr
         assert set(client.keys()) - before == set()
-    document = json.loads(done.stdout)
-    assert set(document) == {*BARS, "details", "versions", "machine", "date", "rounds", "seconds"}
-    assert set(document["details"]) == set(BARS)
+    assert all(line.startswith("bench: ") for line in done.stderr.splitlines()), done.stderr
+    assert picture.read_text("utf-8").startswith("<svg")
+    document: dict[str, Any] = json.loads(done.stdout)
+    bars = {"locks": LOCKS, "turns": TURNS}[subject]
+    assert set(document) == {*bars, "details", "versions", "machine", "date", "rounds", "seconds"}
+    assert set(document["details"]) == set(bars)
     for name, details in document["details"].items():
         assert details["value"] == document[name]
         assert {"value", "bar", "reached", "unit", "medians_by_round"} <= set(details)
         assert all(details["medians_by_round"].values())
+    return document
+
+
+def test_a_tiny_run_of_the_locks_has_every_figure_and_leaves_nothing_in_the_server(
+    tmp_path: Path, redis_url: str
+) -> None:
+    document = run_tiny("locks", tmp_path / "locks.svg", redis_url)
     assert document["round_trips_uncontended"] == 2
     assert document["renew_round_trips_10k"] <= 2
     assert set(document["handoff_across_processes_ms"]) == {"median", "p90"}
@@ -50,12 +62,30 @@ def test_a_tiny_run_has_every_figure_and_leaves_nothing_in_the_server(tmp_path: 
     assert set(document["versions"]) == {
         "inturn", "python", "sqlite", "redis", "hiredis", "python-redis-lock", "pottery", "redis-server",
     }  # fmt: skip
-    assert all(line.startswith("bench: ") for line in done.stderr.splitlines())
-    assert picture.read_text("utf-8").startswith("<svg")
 
 
-def test_ctrl_c_ends_the_benchmark_and_its_processes() -> None:
-    bench = subprocess.Popen([*COMMAND, "--quick"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+def test_a_tiny_run_of_the_turns_has_every_figure_and_leaves_nothing_in_the_server(
+    tmp_path: Path, redis_url: str
+) -> None:
+    document = run_tiny("turns", tmp_path / "turns.svg", redis_url)
+    details = document["details"]
+    assert document["round_trips_per_turn"] == 2
+    assert details["round_trips_per_turn"]["scripts_per_turn"] == 2
+    trips = details["round_trips_per_turn"]["medians_by_round"]
+    assert {side: round(sorted(values)[len(values) // 2]) for side, values in trips.items()} == {
+        "inturn": 2, "recipe": 6, "plain pool": 2,
+    }  # fmt: skip
+    assert all(isinstance(document[name], float) for name in TURNS)
+    assert details["submit_to_start_ms"]["p99"] >= document["submit_to_start_ms"] > 0
+    assert details["sqlite_vs_bare_loop"]["one_caller"] > 0
+    # what there is of a lane and of a mark, and nothing more: this does not depend on how busy the machine is
+    assert 300 < document["bytes_per_idle_lane"] <= 550
+    assert 40 < document["bytes_per_mark"] <= 250
+
+
+@pytest.mark.parametrize("subject", ["locks", "turns"])
+def test_ctrl_c_ends_the_benchmark_and_its_processes(subject: str) -> None:
+    bench = subprocess.Popen([*COMMAND, subject, *LONG], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert bench.stderr is not None
     for line in bench.stderr:
         if "throughput" in line:
@@ -75,6 +105,6 @@ def test_a_missing_peer_names_the_extra(monkeypatch: pytest.MonkeyPatch, capsys:
             raise PackageNotFoundError(package)
         return "1.0"
 
-    monkeypatch.setattr(sides, "version", version)
+    monkeypatch.setattr(place, "version", version)
     assert main(["bench", "locks"]) == 2
     assert "pip install 'inturn[bench]'" in capsys.readouterr().err

@@ -8,10 +8,15 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from inturn.bench.figures import BARS, Bar, Figure, ratio, rounded
-from inturn.bench.handover import Ran, gaps
+from inturn.bench.bodies import Ran, gaps
+from inturn.bench.figures import LOCKS as LOCK_BARS
+from inturn.bench.figures import TURNS as TURN_BARS
+from inturn.bench.figures import Bar, Figure, ratio, rounded
+from inturn.bench.locks.subject import LOCKS
 from inturn.bench.picture import draw
-from inturn.bench.report import CHARTS, charts, show
+from inturn.bench.report import charts, show
+from inturn.bench.subject import Subject
+from inturn.bench.turns.subject import TURNS
 
 FACTS = {
     "versions": {"python": "3.11.7", "redis-server": "7.0.15", "redis": "8.1.0"},
@@ -22,8 +27,8 @@ FACTS = {
 }
 
 
-def some_figures() -> list[Figure]:
-    return [Figure(name, 3.0, "calls", {"inturn": [3.0], "<peer>": [0.1]}) for name, _, _ in CHARTS]
+def some_figures(subject: Subject) -> list[Figure]:
+    return [Figure(drawn.figure, 3.0, "calls", {"inturn": [3.0], "<peer>": [0.1]}) for drawn in subject.drawn]
 
 
 def test_a_ratio_is_the_median_of_the_rounds_ratios() -> None:
@@ -54,6 +59,44 @@ def test_of_an_object_the_median_is_held_against_the_bar() -> None:
     assert not Figure("handoff_across_processes_ms", {"median": 1.1, "p90": 5.0}, "ms", {}).is_reached
 
 
+@pytest.mark.parametrize(
+    ("name", "reached", "missed"),
+    [
+        ("round_trips_per_turn", 2.0, 2.005),
+        ("throughput_vs_recipe", 5.0, 4.99),
+        ("throughput_vs_plain_pool", 2.0, 1.99),
+        ("throughput_with_send_vs_recipe", 4.0, 3.99),
+        ("latency_vs_recipe", 0.5, 0.501),
+        ("burst_handover_ms", 1.0, 1.001),
+        ("submit_to_start_ms", 5.0, 5.001),
+        ("growth_lanes", 1.25, 1.251),
+        ("growth_mailbox", 1.25, 1.251),
+        ("bytes_per_idle_lane", 550.0, 550.1),
+        ("bytes_per_mark", 200.0, 200.1),
+        ("sqlite_vs_bare_loop", 1.0, 0.999),
+    ],
+)
+def test_each_figure_of_the_turns_is_reached_at_its_bar_and_missed_beyond(
+    name: str, reached: float, missed: float
+) -> None:
+    assert Figure(name, reached, "", {}).is_reached is True
+    assert Figure(name, missed, "", {}).is_reached is False
+
+
+def test_a_figure_that_two_subjects_have_has_one_bar() -> None:
+    for name in set(LOCK_BARS) & set(TURN_BARS):
+        assert LOCK_BARS[name] == TURN_BARS[name]
+
+
+def test_what_is_only_reported_is_no_part_of_the_verdict_and_is_shown_beside_it() -> None:
+    figure = Figure("submit_to_start_ms", 1.5, "ms", {"median": [1.5]}, reported={"p99": 12.0})
+    assert figure.is_reached
+    assert figure.details()["p99"] == 12.0
+    console = Console(file=StringIO(), record=True, width=100)
+    show(console, [figure], [], FACTS)
+    assert "1.5 (p99 12)" in console.export_text()
+
+
 def test_the_details_of_a_figure() -> None:
     figure = Figure("round_trips_uncontended", 2.0, "calls", {"inturn": [2.00012, 2.0]}, {"windows": 2})
     assert figure.details() == {
@@ -77,23 +120,29 @@ def test_numbers_have_as_many_digits_as_mean_something(value: float, shown: floa
     assert rounded(value) == shown
 
 
-def test_every_chart_shows_a_figure_that_exists() -> None:
-    assert {name for name, _, _ in CHARTS} <= set(BARS)
+@pytest.mark.parametrize(("subject", "bars"), [(LOCKS, LOCK_BARS), (TURNS, TURN_BARS)])
+def test_every_chart_shows_a_figure_that_exists(subject: Subject, bars: dict[str, Bar]) -> None:
+    assert {drawn.figure for drawn in subject.drawn} <= set(bars)
 
 
-def test_the_picture_is_well_formed_and_to_scale() -> None:
-    picture = ElementTree.fromstring(draw(charts(some_figures()), FACTS))
+@pytest.mark.parametrize("subject", [LOCKS, TURNS])
+def test_the_picture_is_well_formed_and_to_scale(subject: Subject) -> None:
+    drawn = draw(f"inturn bench {subject.name}", charts(some_figures(subject), subject.drawn), FACTS)
+    picture = ElementTree.fromstring(drawn)
     bars = [
         float(rect.attrib["width"]) for rect in picture.iter("{http://www.w3.org/2000/svg}rect") if "rx" in rect.attrib
     ]
-    assert len(bars) == 2 * len(CHARTS)
+    assert len(bars) == 2 * len(subject.drawn)
     assert bars[1] / bars[0] == pytest.approx(1 / 30, rel=0.01)
-    assert "<peer>" in [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+    texts = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert "<peer>" in texts
+    assert f"inturn bench {subject.name}" in texts
 
 
 def test_the_terminal_shows_what_was_missed_and_that_the_machine_was_busy() -> None:
     console = Console(file=StringIO(), record=True, width=100)
-    show(console, some_figures(), FACTS)
+    figures = some_figures(LOCKS)
+    show(console, figures, charts(figures, LOCKS.drawn), FACTS)
     shown = console.export_text()
     assert "latency_vs_redis_py" in shown
     assert "missed" in shown

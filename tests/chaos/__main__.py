@@ -1,4 +1,7 @@
-"""`python -m tests.chaos`: the long form. Ends with 1 on any violation of ours, or if the naive lock was not caught."""
+"""`python -m tests.chaos`: the long form, for locks; with `--lanes` for lanes.
+
+Ends with 1 on any violation of ours, or if what people copy from a blog was not caught.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import time
 from rich.console import Console
 
 from tests.chaos.checker import count
+from tests.chaos.lanes.command import run_lanes
 from tests.chaos.report import Pair, is_good, show
 from tests.chaos.scenario import SCENARIOS, Result, Run, Scenario
 
@@ -21,6 +25,7 @@ SHORTEST_S = 4.0
 
 def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--lanes", action="store_true", help="chaos for lanes, not for locks")
     parser.add_argument("--seconds", type=float, default=60.0, help="of load in all, shared by the scenarios (60)")
     parser.add_argument("--seed", type=int, default=None, help="of the faults; another one each time if not given")
     parser.add_argument("--store", choices=("redis", "sqlite", "all"), default="all")
@@ -42,6 +47,8 @@ async def main() -> int:
     logging.getLogger("inturn").setLevel(logging.ERROR)
     console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
     seed = secrets.randbelow(1_000_000) if arguments.seed is None else arguments.seed
+    if arguments.lanes:
+        return await run_lanes(console, arguments.seconds, seed, arguments.store, arguments.only)
     chosen = [
         scenario
         for scenario in SCENARIOS

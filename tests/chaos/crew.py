@@ -11,38 +11,60 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from tests.chaos.history import Recorder, now
-from tests.chaos.load import Load
 
 ROOT = Path(__file__).parents[2]
 
 
+class Job(Protocol):
+    """What the processes of a crew are told to do."""
+
+    @property
+    def folder(self) -> str: ...
+    def of_worker(self, number: int) -> Job: ...
+    def as_json(self) -> str: ...
+
+
 class Crew:
-    def __init__(self, load: Load, size: int, recorder: Recorder) -> None:
-        self._load = load
+    """`size` processes of a module, each with its part of the job. Whoever dies is replaced, if it `replaces`."""
+
+    def __init__(
+        self, job: Job, size: int, recorder: Recorder, module: str = "tests.chaos.worker", replaces: bool = True
+    ) -> None:
+        self._job = job
         self._size = size
         self._recorder = recorder
-        self._folder = Path(load.folder)
+        self._module = module
+        self._replaces = replaces
+        self._folder = Path(job.folder)
         self._workers: dict[int, subprocess.Popen[bytes]] = {}
         self._stopped: set[int] = set()
+        self._killed: set[int] = set()
+        self._leaving: dict[int, float] = {}
         self._started = 0
         self._keeping: asyncio.Task[None] | None = None
+        self.broken: list[int] = []
+        """Processes that ended with an error by themselves."""
 
     async def start(self) -> None:
         self._keep_up()
         await self._until(lambda: all(self._says(pid, "started") for pid in self._workers), 20, "start")
-        self._keeping = asyncio.get_running_loop().create_task(self._keep())
+        if self._replaces:
+            self._keeping = asyncio.get_running_loop().create_task(self._keep())
 
     def _keep_up(self) -> None:
         """Replace whoever died."""
         for pid, worker in list(self._workers.items()):
             if worker.poll() is not None:
                 del self._workers[pid]
+                if worker.returncode != 0 and pid not in self._killed:
+                    self.broken.append(pid)
         while len(self._workers) < self._size:
             self._started += 1
-            command = [sys.executable, "-m", "tests.chaos.worker", self._load.of_worker(self._started).as_json()]
-            with (self._folder / f"worker-{self._started}.log").open("wb") as log:
+            command = [sys.executable, "-m", self._module, self._job.of_worker(self._started).as_json()]
+            with (self._folder / f"{self._module.rpartition('.')[2]}-{self._started}.log").open("wb") as log:
                 # a session of its own: Ctrl-C reaches us, and we end them
                 worker = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
             self._workers[worker.pid] = worker
@@ -51,6 +73,11 @@ class Crew:
         while True:
             await asyncio.sleep(0.05)
             self._keep_up()
+
+    @property
+    def pids(self) -> list[int]:
+        """Of those that run."""
+        return [pid for pid in self._workers if self.is_ours(pid)]
 
     def any_pid(self, chance: random.Random) -> int:
         return chance.choice(sorted(self._workers))
@@ -62,8 +89,20 @@ class Crew:
         if not self.is_ours(pid):
             return
         at = now()  # until the signal is sent the process can run, and does
+        self._killed.add(pid)
         self._workers[pid].kill()
         self._recorder.write("fault", kind="kill", target=pid, began=at, ended=at)
+
+    def terminate(self, pid: int) -> None:
+        """In good order. A process that has not begun to work yet is left alone."""
+        if self.is_ours(pid) and pid not in self._leaving and self._says(pid, "started"):
+            at = self._leaving[pid] = now()
+            self._workers[pid].terminate()
+            self._recorder.write("fault", kind="term", target=pid, began=at, ended=at)
+
+    def late(self, within_s: float) -> list[int]:
+        """Who was told to end longer ago than that, and still runs."""
+        return [pid for pid, at in self._leaving.items() if self.is_ours(pid) and now() - at > within_s]
 
     async def stop(self, pid: int, seconds: float) -> None:
         if pid in self._stopped:
@@ -81,17 +120,27 @@ class Crew:
 
     async def rest(self, within_s: float) -> None:
         """Every worker ends its holds and asks for nothing more, but lives and beats."""
+        await self.steady()
+        self._signal(signal.SIGUSR1)
+        await self._until(lambda: all(self._says(pid, "resting", last=True) for pid in self._workers), within_s, "rest")
+
+    async def steady(self) -> None:
+        """Every place is filled, and stays with whom it has."""
         if self._keeping is not None:
             self._keeping.cancel()
         self._keep_up()
         await self._until(lambda: all(self._says(pid, "started") for pid in self._workers), 20, "start")
-        self._signal(signal.SIGUSR1)
-        await self._until(lambda: all(self._says(pid, "resting", last=True) for pid in self._workers), within_s, "rest")
 
     async def end(self) -> None:
         """Every worker closes in good order."""
-        self._signal(signal.SIGTERM)
-        await self._until(lambda: all(worker.poll() is not None for worker in self._workers.values()), 20, "end")
+        for pid, worker in self._workers.items():
+            if pid not in self._leaving:  # a second signal would mean: hurry
+                worker.send_signal(signal.SIGTERM)
+        await self.ended(20)
+
+    async def ended(self, within_s: float) -> None:
+        """All of them have ended by themselves, and well."""
+        await self._until(lambda: all(worker.poll() is not None for worker in self._workers.values()), within_s, "end")
         broken = [pid for pid, worker in self._workers.items() if worker.returncode != 0]
         if broken:
             raise RuntimeError(f"workers {broken} failed; see {self._folder}/*.log")

@@ -10,25 +10,37 @@ from collections.abc import Awaitable, Callable
 from contextlib import closing
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
+from typing import Protocol
 
 import redis
 
 from inturn.errors import StoreUnavailable
 from inturn.services import PrivateRedis
+from tests.chaos import aof
 from tests.chaos.crew import Crew
-from tests.chaos.doors import Door
 from tests.chaos.history import Recorder, now
-from tests.chaos.load import Load
 from tests.chaos.proxy import Proxy
+
+
+class Setting(Protocol):
+    """What a fault has to know of the load that it meets."""
+
+    @property
+    def ttl_s(self) -> float: ...
+    @property
+    def store_timeout_s(self) -> float: ...
+    @property
+    def file(self) -> str: ...
 
 
 @dataclass(slots=True)
 class Field:
     """Where faults happen."""
 
-    load: Load
+    load: Setting
     crew: Crew
-    door: Door
+    holder_pid: Callable[[random.Random], Awaitable[int | None]]
+    """A process that holds something now, as the store says."""
     recorder: Recorder
     chance: random.Random
     server: PrivateRedis | None = None
@@ -37,10 +49,9 @@ class Field:
     """One thing at a time is done to the server."""
 
     async def holder(self) -> int:
-        """The process that holds one of the locks, or any, if none does."""
-        name, _ = self.chance.choice([entry for entry in self.load.names if entry[1] == 1])
+        """A process that holds something, or any, if none does."""
         try:
-            pid = await self.door.holder_pid(name)
+            pid = await self.holder_pid(self.chance)
         except StoreUnavailable:
             pid = None
         return pid if pid is not None and self.crew.is_ours(pid) else self.crew.any_pid(self.chance)
@@ -70,6 +81,11 @@ async def stop_shortly(field: Field) -> None:
     await field.crew.stop(await field.holder(), field.load.ttl_s * field.chance.uniform(0.1, 0.9))
 
 
+async def terminate(field: Field) -> None:
+    """SIGTERM: it ends in good order, and another one takes its place."""
+    field.crew.terminate(await field.holder())
+
+
 async def flush_scripts(field: Field) -> None:
     began = now()
     await asyncio.to_thread(_flush, _server(field).url)
@@ -89,6 +105,8 @@ async def restart(field: Field) -> None:
         await asyncio.to_thread(server.restart, keep_data=True)
     else:
         await asyncio.to_thread(server.kill)
+        if await asyncio.to_thread(aof.mend, server.folder / "appendonlydir"):
+            field.note("torn file", now())
         await asyncio.sleep(field.chance.uniform(0, 0.5))
         await asyncio.to_thread(server.start)
     field.note("restart", began)
@@ -134,6 +152,16 @@ async def stall(field: Field) -> None:
     began = now()
     await field.proxy.stall(field.chance, field.chance.uniform(0.2, 0.8) * field.load.store_timeout_s)
     field.note("half-open", began)
+
+
+async def slow(field: Field) -> None:
+    """Every packet takes its time."""
+    assert field.proxy is not None
+    began = now()
+    field.proxy.delay_s = field.chance.uniform(0.02, 0.1)
+    await asyncio.sleep(field.load.ttl_s * field.chance.uniform(0.5, 1.5))
+    field.proxy.delay_s = 0.0
+    field.note("slow", began)
 
 
 async def isolate(field: Field) -> None:

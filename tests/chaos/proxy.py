@@ -58,6 +58,8 @@ class Proxy:
         """Whether new connections get through."""
         self.cut_off: set[int] = set()
         """Processes from and to which nothing passes."""
+        self.delay_s = 0.0
+        """How much later than it could everything arrives."""
         self.cut_reply_to: bytes | None = None
         """The reply to a request that contains these bytes does not pass, and its connection is gone."""
 
@@ -118,6 +120,7 @@ class Proxy:
         self.cut_off.discard(pid)
 
     def heal(self) -> None:
+        self.delay_s = 0.0
         for connection in self.connections:
             connection.cuts_reply = False
             connection.request_flows.set()
@@ -166,6 +169,8 @@ class Proxy:
             sink.write_eof()  # the server may still answer what was delivered late
 
     async def _flow(self, connection: Connection, flows: asyncio.Event) -> None:
+        if self.delay_s:
+            await asyncio.sleep(self.delay_s)
         while connection.pid in self.cut_off:  # noqa: ASYNC110 - several may be cut off, for different times
             await asyncio.sleep(0.01)
         await flows.wait()

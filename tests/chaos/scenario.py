@@ -128,7 +128,12 @@ class Run:
             crew = Crew(behind, self.workers, recorder)
             stack.callback(crew.destroy)
             await crew.start()
-            field = faults.Field(load, crew, door, recorder, chance, server, proxy)
+
+            async def holder_pid(chance: random.Random) -> int | None:
+                name, _ = chance.choice([entry for entry in load.names if entry[1] == 1])
+                return await door.holder_pid(name)
+
+            field = faults.Field(load, crew, holder_pid, recorder, chance, server, proxy)
             await faults.rage(field, scenario.strikes, scenario.every_s, self.seconds)
             if proxy is not None:
                 proxy.heal()

@@ -10,6 +10,7 @@ import pytest
 
 from inturn import InTurn, LeaseLost
 from inturn.process.registry import post
+from inturn.store.lane import Opening
 from inturn.store.protocol import Acquired, Notice, Released, Request
 from tests.locks.conftest import until, until_free, until_waiting
 
@@ -46,6 +47,43 @@ async def test_a_grant_that_nobody_waits_for_is_passed_on(store_url: str, namesp
         registry._drop(token)  # as if its caller had gone just before the notice came
         registry.notice(Notice("granted", "a", token))
         await until_free(app, "a")
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_the_turn_of_a_closed_loop_is_given_back_while_the_process_lives(store_url: str, namespace: str) -> None:
+    app = InTurn(store_url, namespace=namespace)
+    entered = app.turn("k", state=list)
+
+    async def enter() -> None:
+        turn = await entered.__aenter__()
+        turn.state.append("never")
+
+    asyncio.run(enter())
+
+    async def look() -> None:
+        await until_idle(app, "k")
+        assert (await app.lanes.inspect("k")).state is None
+        await app.close()
+
+    asyncio.run(look())
+    gc.collect()
+
+
+async def test_a_turn_that_nobody_waits_for_is_passed_on(store_url: str, namespace: str) -> None:
+    async with InTurn(store_url, namespace=namespace) as app:
+        registry, store = app.process.registry, app.process.store
+        token = registry.new_token()
+        begun = await store.begin(Opening("k", token, token, f"\0{token}", False, 10_000, 60_000, 60_000, "wait"))
+        assert begun.status == "granted"
+        registry.notice(Notice("turn", "k", token))  # as if its caller had gone just before the notice came
+        await until_idle(app, "k")
+
+
+async def until_idle(app: InTurn, key: str) -> None:
+    async def is_idle() -> bool:
+        return (await app.lanes.inspect(key)).status == "idle"
+
+    await until(is_idle)
 
 
 async def test_posting_to_a_closed_loop_is_nothing_to_complain_about() -> None:

@@ -8,11 +8,26 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
 
 import redis.asyncio
 
+from inturn.store.lane import (
+    Begun,
+    Commit,
+    Ended,
+    Failure,
+    Given,
+    Left,
+    MessageView,
+    Opening,
+    Outcome,
+    Send,
+    Submission,
+    Submitted,
+    ident_of,
+)
 from inturn.store.open import open_store
 from inturn.store.protocol import Acquired, Notice, Released, Request, Store
 from inturn.store.sqlite.address import Address
@@ -20,6 +35,35 @@ from inturn.store.sqlite.store import SqliteStore
 from inturn.store.sqlite.transaction import wall_us
 
 TTL_MS = 30_000
+LIMIT_MS = 600_000
+KEEP_MS = 60_000
+WINDOW_MS = 60_000
+WORK = "work"
+"""The handler that messages are for when the test does not care."""
+
+
+class HasToken(Protocol):
+    @property
+    def token(self) -> str: ...
+
+
+class Inline(NamedTuple):
+    """An inline turn that was granted, in the words of `Given`."""
+
+    key: str
+    token: str
+    fence: int
+    ident: str
+    state: bytes | None
+
+
+def work(message_id: str, handler: str = WORK) -> str:
+    """The ident of a message."""
+    return ident_of(handler, message_id)
+
+
+def send_to(key: str, message_id: str, *, handler: str = WORK, body: bytes = b"{}", is_fresh: bool = False) -> Send:
+    return Send(key, ident_of(handler, message_id), body, TTL_MS, LIMIT_MS, KEEP_MS, is_fresh)
 
 
 class Peer:
@@ -72,8 +116,132 @@ class Peer:
     async def beat(self, *noted: Notice) -> list[Notice]:
         return (await self.store.beat(0, noted)).notices
 
-    def told(self, kind: str, request: Request) -> list[Notice]:
+    def told(self, kind: str, request: HasToken) -> list[Notice]:
         return [notice for notice in self.notices if (notice.kind, notice.token) == (kind, request.token)]
+
+    def told_settled(self, key: str, ident: str) -> bool:
+        return any((notice.kind, notice.name) == ("settled", f"{key}\0{ident}") for notice in self.notices)
+
+    def told_ready(self, handler: str = WORK) -> bool:
+        return any((notice.kind, notice.name) == ("ready", handler) for notice in self.notices)
+
+    # -- lanes -------------------------------------------------------------------------------------------------
+
+    def new_token(self) -> str:
+        self._numbers += 1
+        return f"{self.store.process}#{self._numbers}"
+
+    async def submit(self, key: str, message_id: str, *, handler: str = WORK, **how: Any) -> Submitted:
+        values = {"body": b"{}", "ttl_ms": TTL_MS, "limit_ms": LIMIT_MS, "keep_ms": KEEP_MS, **how}
+        return await self.store.submit(Submission(key, ident_of(handler, message_id), **values))
+
+    async def put(self, key: str, *message_ids: str, **how: Any) -> None:
+        for message_id in message_ids:
+            answer = await self.submit(key, message_id, **how)
+            assert answer.status == "accepted", answer
+
+    def opening(
+        self, key: str, message_id: str = "", *, busy: Literal["wait", "reject"] = "wait", **how: Any
+    ) -> Opening:
+        token = self.new_token()
+        ident = ident_of("", message_id or token)
+        values = {"ttl_ms": TTL_MS, "limit_ms": LIMIT_MS, "keep_ms": KEEP_MS, **how}
+        return Opening(key, token, token, ident, bool(message_id), busy=busy, **values)
+
+    async def ask_turn(self, key: str, message_id: str = "", **how: Any) -> Begun:
+        return await self.store.begin(self.opening(key, message_id, **how))
+
+    async def begin(self, key: str, message_id: str = "", **how: Any) -> Inline:
+        return await self.take_up(self.opening(key, message_id, **how))
+
+    async def take_up(self, opening: Opening) -> Inline:
+        """Begin, or confirm what was offered: it must be granted."""
+        answer = await self.store.begin(opening)
+        assert answer.status == "granted", answer
+        return Inline(opening.name, opening.token, answer.fence, opening.ident, answer.state)
+
+    async def queue_up(self, key: str, message_id: str = "", **how: Any) -> Opening:
+        opening = self.opening(key, message_id, **how)
+        answer = await self.store.begin(opening)
+        assert answer.status == "waiting", answer
+        return opening
+
+    async def offered(self, opening: Opening) -> Inline:
+        """Wait until the turn is offered, and confirm it."""
+        await until(lambda: self.told("turn", opening))
+        return await self.take_up(opening)
+
+    async def leave(self, turn: Inline | Opening) -> Left:
+        if isinstance(turn, Opening):
+            return await self.store.leave(turn.name, turn.token, turn.ident)
+        return await self.store.leave(turn.key, turn.token, turn.ident, turn.fence)
+
+    async def claim(self, *can: str, count: int = 10, call: str = "") -> list[Given]:
+        return (await self.store.claim(call or self.new_token(), can or (WORK,), count)).turns
+
+    async def claim_one(self, *can: str) -> Given:
+        turns = await self.claim(*can, count=1)
+        assert len(turns) == 1, turns
+        return turns[0]
+
+    async def commit(self, turn: Given | Inline, **what: Any) -> Ended:
+        return await self.store.commit(effects(turn, **what))
+
+    async def done(self, turn: Given | Inline, **what: Any) -> Given | None:
+        """Commit: it must be. Answers the next turn."""
+        ended = await self.commit(turn, **what)
+        assert ended.status == "committed", ended
+        return ended.next
+
+    async def fail(
+        self,
+        turn: Given,
+        how: Literal["retry", "dead", "park", "back"],
+        *,
+        delay_ms: int = 0,
+        error: str = "",
+        why: str = "",
+        next_token: str = "",
+        can: Sequence[str] = (WORK,),
+    ) -> Ended:
+        error = error or ("" if how == "back" else '{"type":"ValueError"}')
+        failure = Failure(turn.key, turn.token, turn.fence, how, delay_ms, error, why, next_token, can)
+        return await self.store.fail(failure)
+
+    async def attend(self, key: str, ident: str) -> Outcome:
+        return await self.store.attend(key, ident)
+
+    async def mailbox(self, key: str) -> list[str]:
+        """The ids of what is in the lane, in order; of inline callers that gave none, 'inline'."""
+        return [name_of(message) for message in (await self.store.lane(key, 1000)).messages]
+
+    async def state(self, key: str) -> bytes | None:
+        return (await self.store.lane(key, 0)).state
+
+
+def name_of(message: MessageView) -> str:
+    return "inline" if message.is_inline and "#" in message.id else message.id
+
+
+def effects(
+    turn: Given | Inline,
+    *,
+    state: bytes | None = None,
+    is_deleting: bool = False,
+    keep_ms: int = KEEP_MS,
+    window_ms: int = WINDOW_MS,
+    result: bytes = b"null",
+    sends: Sequence[Send] = (),
+    next_token: str = "",
+    can: Sequence[str] = (WORK,),
+) -> Commit:
+    """What the turn has done: a state of `None` is left as it is."""
+    op: Literal["keep", "set", "del"] = "del" if is_deleting else "keep" if state is None else "set"
+    is_submitted = isinstance(turn, Given)
+    return Commit(
+        turn.key, turn.token, turn.fence, turn.ident, is_submitted, op, state or b"", keep_ms, window_ms, result,
+        sends, next_token, can,
+    )  # fmt: skip
 
 
 class World:
@@ -104,17 +272,22 @@ class World:
             await asyncio.sleep(ms / 1000)
 
     async def left_behind(self) -> set[str]:
-        """What is in the database beside its one counter, and where that began."""
+        """What is in the database beside its one counter, where that began, and the names of handlers."""
         if self.is_sqlite:
-            path = str(Address.from_url(self.url, self.namespace))
-            connection = sqlite3.connect(path)
-            tables = ("processes", "grants", "places", "inbox", "lost")
+            connection = sqlite3.connect(self.path)
+            every = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            tables = [name for name in every if name not in ("store", "handlers")]
             found = {f"{table}: {row}" for table in tables for row in connection.execute(f"SELECT * FROM {table}")}
             connection.close()
             return found
         async with redis.asyncio.Redis.from_url(self.url) as client:
             keys = {key.decode() async for key in client.scan_iter(f"{self.namespace}:*")}
-        return keys - {f"{self.namespace}:{{0}}:fence", f"{self.namespace}:{{0}}:era"}
+        return keys - {f"{self.namespace}:{{0}}:{name}" for name in ("fence", "era", "handlers")}
+
+    @property
+    def path(self) -> str:
+        """Of the database file of SQLite."""
+        return str(Address.from_url(self.url, self.namespace))
 
     async def close(self) -> None:
         for peer in self._peers:

@@ -5,37 +5,48 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import signal
 import sys
-from contextlib import ExitStack
+from collections.abc import Coroutine
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from inturn.bench import sides
 from inturn.bench.figures import Figure
 from inturn.bench.machine import Watch
+from inturn.bench.place import Place, versions
 from inturn.bench.plan import Plan
 from inturn.errors import SettingsError
 
+if TYPE_CHECKING:
+    from inturn.bench.subject import Subject
+
 
 def run_bench(arguments: argparse.Namespace) -> int:
-    found = sides.versions()  # before anything is imported that may be missing
+    found = versions(arguments.subject)  # before anything is imported that may be missing
+    from inturn.bench.locks.subject import LOCKS
     from inturn.bench.picture import draw
     from inturn.bench.report import charts, show
+    from inturn.bench.turns.subject import TURNS
 
     picture = _picture_file(arguments.picture)
-    plan = Plan.of(quick=arguments.quick, rounds=arguments.rounds, scale=arguments.scale, tell=_tell)
+    subject = {"locks": LOCKS, "turns": TURNS}[arguments.subject]
+    plan = Plan.of(
+        quick=arguments.quick, rounds=arguments.rounds, scale=arguments.scale, tell=_tell, full=arguments.full
+    )
     watch = Watch()
-    figures, server_version = _measure(arguments.redis, plan)
+    figures, server_version = _measure(subject, arguments.redis, plan)
     facts = watch.facts(plan, {**found, "redis-server": server_version})
+    bars = charts(figures, subject.drawn)
     if picture is not None:
-        picture.write_text(draw(charts(figures), facts), encoding="utf-8")
+        picture.write_text(draw(f"inturn bench {subject.name}", bars, facts), encoding="utf-8")
     if arguments.json:
         print(json.dumps(document(figures, facts), indent=2, ensure_ascii=False))
     else:
-        show(Console(highlight=False), figures, facts)
+        show(Console(highlight=False), figures, bars, facts)
     return 0
 
 
@@ -45,37 +56,38 @@ def document(figures: list[Figure], facts: dict[str, Any]) -> dict[str, Any]:
     return {**values, "details": {figure.name: figure.details() for figure in figures}, **facts}
 
 
-def _measure(url: str | None, plan: Plan) -> tuple[list[Figure], str]:
+def _measure(subject: Subject, url: str | None, plan: Plan) -> tuple[list[Figure], str]:
     from inturn.bench.server import ServerCounts
     from inturn.services import PrivateRedis
 
     with ExitStack() as stack:
+        is_private = url is None
         if url is None:
             plan.tell("starting a private Redis")
             url = stack.enter_context(PrivateRedis()).url
         counts = stack.enter_context(ServerCounts(url))
-        place = sides.Place(url, f"inturn-bench-{token_hex(4)}")
+        place = Place(url, f"inturn-bench-{token_hex(4)}")
         server_version = counts.version
-        stack.callback(counts.remove, place.prefix)
-        return asyncio.run(_all_figures(place, counts, plan)), server_version
+        if not is_private:
+            stack.callback(counts.remove, place.prefix)
+        return _run(subject.measure(place, counts, plan)), server_version
 
 
-async def _all_figures(place: sides.Place, counts: Any, plan: Plan) -> list[Figure]:
-    from inturn.bench.across import across_processes
-    from inturn.bench.embedded import embedded
-    from inturn.bench.handover import handovers
-    from inturn.bench.renewals import renewals
-    from inturn.bench.uncontended import latency, round_trips, throughput
+def _run(measuring: Coroutine[Any, Any, list[Figure]]) -> list[Figure]:
+    """Ctrl-C cancels it between two steps of the loop. Python's own way does so in the midst of one, where a future may
+    be about to get its result: then the loop complains of an invalid state."""
 
-    return [
-        await round_trips(place, counts, plan),
-        await throughput(place, plan),
-        await latency(place, plan),
-        *await handovers(place, plan),
-        await across_processes(place, plan),
-        await renewals(place, counts, plan),
-        *await embedded(plan),
-    ]
+    async def run() -> list[Figure]:
+        task = asyncio.current_task()
+        assert task is not None
+        with suppress(NotImplementedError):  # where signals cannot be caught, Python's own way is the only one
+            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, task.cancel)
+        return await measuring
+
+    try:
+        return asyncio.run(run())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
 
 
 def _picture_file(name: str | None) -> Path | None:

@@ -13,7 +13,7 @@ TITLE_H, BAR_H, GAP_H, MARGIN = 30, 24, 22, 24
 FONT = "ui-sans-serif, system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 
 
-def draw(charts: Sequence[Chart], facts: dict[str, Any]) -> str:
+def draw(title: str, charts: Sequence[Chart], facts: dict[str, Any]) -> str:
     parts: list[str] = []
     y = MARGIN + 26
     for chart in charts:
@@ -24,7 +24,7 @@ def draw(charts: Sequence[Chart], facts: dict[str, Any]) -> str:
         f"{facts['date'][:10]} · {facts['machine']['cpus']} CPUs · Python {versions['python']} · "
         f"Redis {versions['redis-server']} · redis-py {versions['redis']} · median of {facts['rounds']} rounds"
     )
-    head = _text(MARGIN, MARGIN + 4, "inturn bench locks", size=18, weight=700)
+    head = _text(MARGIN, MARGIN + 4, title, size=18, weight=700)
     foot = _text(MARGIN, y + 4, made, size=12, colour="#80838d")
     height = y + MARGIN
     return (

@@ -1,4 +1,5 @@
-"""How much is measured. What a figure means (64 tasks, 50 waiters, 10,000 leases) does not change with the plan."""
+"""How much is measured. What a figure means (64 tasks, 50 waiters, 10,000 leases) does not change with the plan, unless
+it is so small that it only shows that everything works."""
 
 from __future__ import annotations
 
@@ -12,19 +13,30 @@ WAITERS = 50
 BODY_S = 0.001
 PROCESSES = 5
 LEASES = 10_000
+FEW_LANES, MANY_LANES, ALL_LANES = 1_000, 200_000, 1_000_000
+FEW_WAITING, MANY_WAITING = 10, 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`scale` makes slices and counts smaller, down to a run that only shows that everything works."""
+    """`scale` makes slices and counts smaller, `is_full` makes sizes larger where there is more to see."""
 
     rounds: int
     scale: float
     tell: Callable[[str], None]
+    is_full: bool = False
 
     @classmethod
-    def of(cls, *, quick: bool, rounds: int | None, scale: float | None, tell: Callable[[str], None]) -> Plan:
-        plan = cls(rounds or (3 if quick else 5), scale or (0.4 if quick else 1.0), tell)
+    def of(
+        cls,
+        *,
+        quick: bool,
+        rounds: int | None,
+        scale: float | None,
+        tell: Callable[[str], None],
+        full: bool = False,
+    ) -> Plan:
+        plan = cls(rounds or (3 if quick else 5), scale or (0.4 if quick else 1.0), tell, full)
         if plan.rounds < 1 or not 0 < plan.scale <= 1:
             raise SettingsError(f"rounds={plan.rounds} scale={plan.scale}: at least 1 round, and a scale of 0 to 1")
         return plan
@@ -34,3 +46,7 @@ class Plan:
 
     def count(self, whole: int) -> int:
         return max(1, round(whole * self.scale))
+
+    def size(self, whole: int) -> int:
+        """How many there are of what the figure is about."""
+        return whole if self.scale > 0.1 else self.count(whole)

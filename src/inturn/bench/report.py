@@ -12,16 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from inturn.bench.figures import Figure
+from inturn.bench.subject import Drawn
 
 GOOD, BAD, OTHER = "#46a758", "#e5484d", "#8b8d98"
-
-CHARTS = (
-    ("round_trips_uncontended", "Round trips of an acquire + release", "fewer is better"),
-    ("throughput_vs_redis_py", "Acquire + release per second, 64 tasks on 64 names", "more is better"),
-    ("latency_vs_redis_py", "Acquire + release by one task, µs", "less is better"),
-    ("handoff_vs_redis_py", "Hand-over with 50 waiters, ms from body to body", "less is better"),
-    ("sqlite_vs_bare_loop", "SQLite: acquire + release per second, 64 callers", "more is better"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +30,17 @@ class Chart:
         return max(value for _, value in self.bars)
 
 
-def charts(figures: Sequence[Figure]) -> list[Chart]:
+def charts(figures: Sequence[Figure], drawn: Sequence[Drawn]) -> list[Chart]:
     by_name = {figure.name: figure for figure in figures}
     return [
         Chart(title, sense, tuple((side, median(values)) for side, values in by_name[name].rounds.items()))
-        for name, title, sense in CHARTS
+        for name, title, sense in drawn
     ]
 
 
-def show(console: Console, figures: Sequence[Figure], facts: dict[str, Any]) -> None:
+def show(console: Console, figures: Sequence[Figure], charts: Sequence[Chart], facts: dict[str, Any]) -> None:
     console.print(_table(figures))
-    for chart in charts(figures):
+    for chart in charts:
         console.print()
         console.print(Text.assemble((chart.title, "bold"), (f"  {chart.sense}", OTHER)))
         for line in _bars(chart, console.width, is_ascii=console.options.ascii_only):
@@ -76,17 +69,18 @@ def _table(figures: Sequence[Figure]) -> Table:
 def _value(figure: Figure) -> str:
     if isinstance(figure.value, dict):
         return " / ".join(f"{name} {number:g}" for name, number in figure.value.items())
-    return f"{figure.value:g}"
+    beside = ", ".join(f"{name.replace('_', ' ')} {number:g}" for name, number in figure.reported.items())
+    return f"{figure.value:g} ({beside})" if beside else f"{figure.value:g}"
 
 
 def _bars(chart: Chart, width: int, *, is_ascii: bool) -> list[Text]:
-    room = max(10, min(width - 36, 80))
+    room = max(10, min(width - 38, 80))
     lines = []
     for side, value in chart.bars:
         size = max(1, round(value / chart.longest * room))
         style = GOOD if side.startswith("inturn") else OTHER
         bar = ("=" if is_ascii else "━") * size
-        lines.append(Text.assemble(f"  {side:<19}", (bar, style), f" {number(value)}"))
+        lines.append(Text.assemble(f"  {side:<21}", (bar, style), f" {number(value)}"))
     return lines
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -43,8 +44,9 @@ class ServerCounts:
 
     def remove(self, prefix: str) -> None:
         """What a run on a server that is not ours has left there."""
-        for key in self._client.scan_iter(match=f"*{prefix}*", count=1000):
-            self._client.unlink(key)
+        found = self._client.scan_iter(match=f"*{prefix}*", count=1000)
+        while keys := list(islice(found, 1000)):
+            self._client.unlink(*keys)
 
     def _info(self, section: str) -> dict[str, Any]:
         return self._client.info(section)

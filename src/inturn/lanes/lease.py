@@ -10,10 +10,9 @@ from collections.abc import Awaitable, Callable
 
 from inturn.errors import HandlerTimeout, LeaseLost
 from inturn.locks.body import Body
+from inturn.process.heartbeat import OVERDUE
 from inturn.process.process import Process
 from inturn.store import clock
-
-OVERDUE = "its time is up"
 
 
 class TurnLease:

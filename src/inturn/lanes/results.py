@@ -29,6 +29,7 @@ class Results:
         self._process = process
         self._waits: dict[str, set[_Wait]] = {}
         process.hear("settled", self._settled)
+        process.on_fork(self._waits.clear)
 
     async def outcome(self, key: str, ident: str, timeout_s: float | None) -> Outcome:
         """What became of the message; `pending` if that is still open after the time."""
@@ -52,9 +53,10 @@ class Results:
                     continue  # once more, to be sure
         finally:
             registry.busy.discard(wait)
-            self._waits[name].discard(wait)
-            if not self._waits[name]:
-                del self._waits[name]
+            waits = self._waits.get(name, set())
+            waits.discard(wait)
+            if not waits:
+                self._waits.pop(name, None)
 
     def _settled(self, notice: Notice) -> None:
         for wait in list(self._waits.get(notice.name, ())):

@@ -31,12 +31,12 @@ class RetryRule(NamedTuple):
     most_s: float
 
     def judge(self, error: BaseException, attempt: int) -> Verdict:
-        if isinstance(error, Stop) or self.on_failure == "skip":
+        if isinstance(error, Stop) or (self.on_failure == "skip" and not isinstance(error, Retry)):
             return Verdict("dead")
         if attempt >= self.attempts:
             return self.exhausted()
         if isinstance(error, Retry) and error.after is not None:
-            return Verdict("retry", round(min(max(error.after, 0.0), MAX_DELAY_S) * 1000))
+            return Verdict("retry", round(min(error.after, MAX_DELAY_S) * 1000))
         bound = min(self.most_s, self.first_s * 2.0 ** (attempt - 1))
         return Verdict("retry", round(random.uniform(0.0, bound) * 1000))
 

@@ -40,6 +40,7 @@ class Runtime:
         self.workers: set[Worker] = set()
         self._bringing: set[asyncio.Task[None]] = set()
         process.hear("ready", self._ready)
+        process.on_fork(self.workers.clear)
 
     def _ready(self, notice: Notice) -> None:
         for worker in list(self.workers):

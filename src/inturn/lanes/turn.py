@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from inturn.errors import BadMessage, CommitUnknown, LeaseLost, StateMismatch, StoreUnavailable
@@ -24,7 +25,7 @@ from inturn.lanes.runtime import Runtime
 from inturn.lanes.shape import StateShape, why_not
 from inturn.observe import metrics
 from inturn.store import clock
-from inturn.store.lane import Commit, Ended, Failure, Given, Send, read_ident
+from inturn.store.lane import ANY_FENCE, Commit, Ended, Failure, Given, Send, read_ident
 
 log = logging.getLogger("inturn.lanes")
 
@@ -141,8 +142,7 @@ async def take_turn(runtime: Runtime, given: Given, stored: bytes | None, goes_o
         await handle(turn, handler)
         return await commit(turn, is_submitted=True, next_token=next_token)
     except (CommitUnknown, LeaseLost) as error:
-        # if it was not committed, the message goes back to its place; if it was, giving it back finds nothing
-        lease.abandon()
+        give_up(turn, next_token)
         metrics.turns.labels("lost" if isinstance(error, LeaseLost) else "unknown").inc()
         log.warning("lost key=%s fence=%d: %s", turn.key, turn.fence, error)
         return None
@@ -150,7 +150,7 @@ async def take_turn(runtime: Runtime, given: Given, stored: bytes | None, goes_o
         return await fail(turn, handler, error, next_token)
     except BaseException:
         # the worker stops: as if the message had not been given
-        lease.abandon()
+        give_up(turn, next_token)
         metrics.turns.labels("handed back").inc()
         raise
     finally:
@@ -171,8 +171,22 @@ def hold(runtime: Runtime, given: Given) -> TurnLease:
     return lease
 
 
+def give_up(turn: Turn[Any], next_token: str) -> None:
+    """We do not know how the turn ended, or do not want it any more.
+
+    If it was not committed, the message goes back to its place; if it was, giving it back finds nothing, but then the
+    next message may have been given to us, and nobody here knows of that: it goes back too.
+    """
+    turn._lease.abandon()
+    if next_token:
+        process = turn._runtime.process
+        back = Failure(turn.key, next_token, ANY_FENCE, "back")
+        process.registry.abandon(turn.key, next_token, partial(process.store.fail, back))
+
+
 def begin(turn: Turn[Any], handler: Handler, given: Given, stored: bytes | None) -> None:
     turn.attempt = given.attempts
+    turn._lease.check()
     if given.attempts > handler.retry.attempts:
         raise Exhausted(given.attempts - 1)
     turn.read_state(stored)
@@ -263,10 +277,13 @@ async def fail(turn: Turn[Any], handler: Handler, error: Exception, next_token: 
         ended = await turn._runtime.process.store.fail(failure)
         certainly(turn, ended)
     except (StoreUnavailable, CommitUnknown, LeaseLost) as trouble:
-        lease.abandon()
+        give_up(turn, next_token)
         metrics.turns.labels("lost").inc()
         log.warning("fail key=%s fence=%d not told to the store: %s", turn.key, turn.fence, trouble)
         return None
+    except BaseException:
+        give_up(turn, next_token)
+        raise
     lease.end()
     metrics.turns.labels(failure.how).inc()
     log.warning(

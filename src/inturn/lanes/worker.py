@@ -39,6 +39,7 @@ class Worker:
         self._woken = asyncio.Event()
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
+        self._ended = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._counted_at = 0.0
 
@@ -48,6 +49,12 @@ class Worker:
             self._hurry.set()
         self._stopping.set()
         self._woken.set()
+
+    async def finish(self) -> None:
+        """Stop it, and wait until it has. One that runs on another loop is only told to."""
+        post(self._loop, self.stop)
+        if self._loop is asyncio.get_running_loop():
+            await self._ended.wait()
 
     def wake(self) -> None:
         post(self._loop, self._woken.set)
@@ -73,14 +80,13 @@ class Worker:
         if free > 0:
             try:
                 claimed = await self._claim(free)
-                await self._count()
-            except StoreUnavailable as error:
-                log.warning("claim: %s", error)
-            else:
                 for given in claimed.turns:
                     self._start(given)
                 if claimed.due_in_ms >= 0:
                     pause_s = min(pause_s, claimed.due_in_ms / 1000 + 0.002)
+                await self._count()
+            except StoreUnavailable as error:
+                log.warning("claim: %s", error)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause_s):
                 await self._woken.wait()
@@ -152,6 +158,7 @@ class Worker:
             with contextlib.suppress(StoreUnavailable):  # then it is forgotten when it is not seen any more
                 await runtime.process.store.unwork()
         log.info("worker ends: %d turns were handed back", len(left))
+        self._ended.set()
 
 
 @contextlib.contextmanager

@@ -25,6 +25,7 @@ REST_AFTER_S = 5.0
 AT_ONCE = 500
 """Calls of the heartbeat's own that are under way together."""
 
+OVERDUE = "its time is up"
 _NEVER = float("inf")
 
 Chore = Callable[[], Awaitable[None]]
@@ -253,7 +254,7 @@ class Heartbeat:
         for held in list(self._registry.holding.values()):
             deadline = self.deadline_of(held)
             if deadline <= at:
-                why = "its time is up" if held.fixed_until and held.fixed_until <= at else "no renewal in time"
+                why = OVERDUE if held.fixed_until and held.fixed_until <= at else "no renewal in time"
                 post(held.loop, held.lose, why)
             else:
                 soonest = min(soonest, deadline)

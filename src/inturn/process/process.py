@@ -53,9 +53,11 @@ class Process:
             raise StoreUnavailable("the app was closed; make a new one")
         if self.is_ready:
             return
-        for warning in await self.store.check():
-            log.warning("store: %s", warning)
-        self.is_ready = True
+        warnings = await self.store.check()
+        if not self.is_ready:  # of several who asked at once, one says it
+            self.is_ready = True
+            for warning in warnings:
+                log.warning("store: %s", warning)
 
     def owner(self) -> str:
         """Who is asking: the current task or, outside of one, the current thread."""

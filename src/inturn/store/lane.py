@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
+ANY_FENCE = 0
+"""To give back a turn that may or may not have been given to a token: only together with `back`."""
+
 
 def ident_of(handler: str, message_id: str) -> str:
     return f"{handler}\0{message_id}"
@@ -160,7 +163,7 @@ class Failure(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """`lost`: the lease was not ours any more, and nothing was written. `gone`: a repeat finds neither lease nor loss."""
+    """`lost`: the lease was not ours any more, and nothing was written. `gone`: a repeat finds neither of them."""
 
     status: Literal["committed", "failed", "lost", "gone"]
     next: Given | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import redis
@@ -13,16 +14,17 @@ from inturn.services import PrivateRedis
 from inturn.store import clock
 from inturn.store.redis.link import LinkRefused
 from tests.store.redis.peers import Open, RedisPeer, admin
-from tests.store.world import until
+from tests.store.world import send_to, until
 
 KEYS = "~inturn:*"
 CHANNELS = "&inturn:*"
 LINK = ["+time", "+ssubscribe", "+evalsha", "+eval"]
 SCRIPTS = [
-    *("+spublish", "+del", "+exists", "+get", "+set", "+pexpire"),
-    *("+hget", "+hmget", "+hgetall", "+hset", "+hdel", "+hincrby", "+hrandfield"),
-    *("+sadd", "+srem", "+srandmember"),
-    *("+zadd", "+zrem", "+zrange", "+zrangebyscore", "+zrangebylex"),
+    *("+spublish", "+del", "+exists", "+get", "+set", "+pexpire", "+persist", "+pttl"),
+    *("+hget", "+hmget", "+hgetall", "+hset", "+hdel", "+hincrby", "+hrandfield", "+hexists", "+hkeys", "+hlen"),
+    *("+rpush", "+lpop", "+lindex", "+lrange"),
+    *("+sadd", "+srem", "+srandmember", "+smembers", "+spop"),
+    *("+zadd", "+zrem", "+zrange", "+zrangebyscore", "+zrangebylex", "+zcard", "+zpopmin", "+zrank"),
 ]
 RIGHTS = [KEYS, CHANNELS, *LINK, *SCRIPTS]
 """The least that an ACL user needs, as docs/locks.md lists it (for the namespace `inturn`)."""
@@ -56,8 +58,16 @@ def user(server: PrivateRedis, owner: redis.Redis, open_at: Open, namespace: str
     return make
 
 
-async def do_everything(peer: RedisPeer, other: RedisPeer) -> None:
+async def do_everything(peer: RedisPeer, open_at: Open) -> None:
     """Every verb, and every path of the scripts that calls a command of its own."""
+    other = open_at(peer.store.url, namespace="inturn")
+    await use_locks(peer, other)
+    await use_lanes(peer, other)
+    await send_between_partitions(open_at(peer.store.url, namespace="inturn", partitions=2))
+    await peer.store.depart()
+
+
+async def use_locks(peer: RedisPeer, other: RedisPeer) -> None:
     held = await peer.hold("n")
     waiting, leaving = await other.wait_for("n"), await other.wait_for("n")
     assert await other.store.edges([waiting.owner])
@@ -79,13 +89,49 @@ async def do_everything(peer: RedisPeer, other: RedisPeer) -> None:
     assert (await peer.release(short)).status == "gone"
     notices = await other.beat()
     assert await other.beat(*notices) == []
-    await peer.store.depart()
+
+
+async def use_lanes(peer: RedisPeer, other: RedisPeer) -> None:
+    assert await other.claim() == []
+    await peer.put("k", "m1", "m2")
+    await until(other.told_ready)
+    turn = await other.claim_one()
+    waiting = await peer.queue_up("k", "i")
+    assert (await peer.store.begin(waiting)).status == "waiting"
+    assert (await peer.attend("k", turn.ident)).status == "pending"
+    following = await other.done(turn, state=b"s", sends=[send_to("k", "s")], next_token=other.new_token())
+    assert following is not None
+    await until(lambda: peer.told_settled("k", turn.ident))
+    assert (await other.fail(following, "dead")).status == "failed"
+    await peer.done(await peer.offered(waiting))
+    assert await peer.store.replay("k", following.ident)
+    assert (await peer.store.lane("k", 10)).waiting == 2
+    assert (await peer.store.lanes(10)).in_use == 1
+    call = other.new_token()
+    assert len(await other.claim(call=call)) == 1
+    assert await other.store.unclaim(0, call) == 1
+    await peer.store.stop("k", "parked", "why")
+    assert await peer.store.resume("k")
+    assert await peer.store.clear("k") == 2
+    inline = await peer.begin("k")
+    assert await peer.store.confirm("k", inline.token)
+    assert (await peer.leave(inline)).status == "released"
+    assert await peer.store.dead(10) == []
+    await other.store.unwork()
+
+
+async def send_between_partitions(peer: RedisPeer) -> None:
+    here, there = sorted((f"k{n}" for n in range(20)), key=peer.store.partition_of)[::19]
+    await peer.done(await peer.begin(here), sends=[send_to(there, "s")])
+    assert (await peer.store.beat(0, [])).forwards == (1,)
+    assert await peer.store.forward(0, 1) == 0
+    assert await peer.mailbox(there) == ["s"]
 
 
 async def test_the_least_rights_are_enough_for_everything(user: Open, open_at: Open) -> None:
     peer = user(*RIGHTS, *FOR_THE_CHECK)
     assert not any("does not let us" in warning for warning in await peer.store.check())
-    await do_everything(peer, open_at(peer.store.url, namespace="inturn"))
+    await do_everything(peer, open_at)
 
 
 @pytest.mark.parametrize("missing", RIGHTS)
@@ -95,9 +141,15 @@ async def test_no_right_of_these_can_be_left_out(user: Open, open_at: Open, owne
     peer = user(*(right for right in RIGHTS if right != missing))
     sent_at = clock.now()
     with pytest.raises(StoreUnavailable, match=r"docs/locks.md") as refused:
-        await do_everything(peer, open_at(peer.store.url, namespace="inturn"))
+        await do_everything(peer, open_at)
     assert clock.now() - sent_at < 1.0
     assert refused.value.__cause__ is not None
+
+
+def test_the_documentation_lists_these_rights() -> None:
+    text = Path("docs/locks.md").read_text("utf-8")
+    _, _, listed = text.partition("The rights that an ACL user needs")
+    assert sorted(listed.split("```")[1].removeprefix("text").split()) == sorted(RIGHTS)
 
 
 async def test_a_link_that_may_not_ping_is_alive_all_the_same(user: Open) -> None:

@@ -125,8 +125,11 @@ class Link(asyncio.Protocol):
                     if answered is not None:  # first: who was granted something wakes before who gave it
                         answered(reply)
                 finally:
-                    if not future.done():
-                        future.set_result(reply)
+                    try:
+                        if not future.done():
+                            future.set_result(reply)
+                    except asyncio.InvalidStateError:
+                        pass  # Ctrl-C: `asyncio.run` cancels the caller in the signal handler, between these two lines
         except hiredis.ProtocolError as error:
             kind = LinkLost if self.is_up else LinkRefused
             self._lose(kind(f"{self._address} does not speak the Redis protocol: {error}"))

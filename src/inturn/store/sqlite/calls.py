@@ -14,10 +14,12 @@ from typing import Any
 from inturn.errors import StoreUnavailable
 from inturn.observe import metrics
 from inturn.store import clock
-from inturn.store.sqlite import verbs
+from inturn.store.sqlite import lane_verbs, lane_work, verbs
 
 GRACE_S = 0.1
 """A call that ran out of time is answered by the writer, with the reason; here only if the writer hangs."""
+
+_GIVING = (verbs.acquire, lane_verbs.begin, lane_work.claim)
 
 
 class Job:
@@ -36,7 +38,7 @@ class Job:
 
     def is_moot(self) -> bool:
         """Nobody is left who could hold what it asks for."""
-        return self.verb is verbs.acquire and self.calls.loop.is_closed()
+        return self.verb in _GIVING and self.calls.loop.is_closed()
 
     def fail(self, why: str, cause: BaseException | None) -> None:
         verb = self.verb.__name__

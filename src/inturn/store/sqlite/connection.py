@@ -11,7 +11,7 @@ from importlib.resources import files
 from inturn.errors import SettingsError
 from inturn.store.sqlite.address import Address
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 APPLICATION_ID = 0x696E_7475  # "intu"
 
 _MEANING = {
@@ -85,19 +85,21 @@ def _prepare(connection: sqlite3.Connection, address: Address) -> None:
 
 
 def _adopt(connection: sqlite3.Connection, address: Address) -> None:
-    """Under the write lock: make the tables in an empty file, or see that they are ours."""
+    """Under the write lock: make the tables in an empty file, or see that they are ours, and bring them up to date."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if version == 0 and application == 0 and tables == 0:
-        for statement in (files("inturn.store.sqlite") / "schema.sql").read_text("utf-8").split(";\n"):
-            connection.execute(statement)
+        _execute_file(connection, "schema.sql")
         connection.execute("INSERT INTO store VALUES (1, ?, 0, 0, 0, '')", (address.namespace,))
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        return
+        version, application = 1, APPLICATION_ID
     if application != APPLICATION_ID:
         raise SettingsError(f"{address} is another program's database; give inturn a file of its own")
+    if version == 1:
+        _execute_file(connection, "lanes.sql")
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        version = SCHEMA_VERSION
     if version != SCHEMA_VERSION:
         raise SettingsError(
             f"{address} has version {version} of the tables and this inturn knows {SCHEMA_VERSION}: "
@@ -106,6 +108,11 @@ def _adopt(connection: sqlite3.Connection, address: Address) -> None:
     (namespace,) = connection.execute("SELECT namespace FROM store").fetchone()
     if namespace != address.namespace:
         raise SettingsError(f"{address} belongs to the namespace {namespace!r}; use another file")
+
+
+def _execute_file(connection: sqlite3.Connection, name: str) -> None:
+    for statement in (files("inturn.store.sqlite") / name).read_text("utf-8").split(";\n"):
+        connection.execute(statement)
 
 
 def warnings(connection: sqlite3.Connection, address: Address) -> list[str]:

@@ -1,7 +1,8 @@
 """What other processes tell this one: its rows of the inbox, read once each, soon after they were committed.
 
 SQLite does not push. It says cheaply whether anyone else has committed (`PRAGMA data_version`), and that is
-asked often while a place of ours waits. Whatever is missed here comes with the next beat.
+asked often while a place of ours waits, a worker of ours is idle or we await a result. Whatever is missed here
+comes with the next beat.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ class Inbox:
         self._looked_at = 0.0
         self._has_places = False
         self._counted_at = 0.0
+        self._expects_until = 0.0
 
     @property
     def pause_s(self) -> float:
-        return LOOK_WAITING_S if self._has_places else LOOK_IDLE_S
+        is_waiting = self._has_places or self._looked_at < self._expects_until
+        return LOOK_WAITING_S if is_waiting else LOOK_IDLE_S
 
     def is_due(self, at: float) -> bool:
         return self._is_new or at - self._looked_at >= self.pause_s
@@ -36,6 +39,7 @@ class Inbox:
     def committed(self, tx: Transaction) -> None:
         """Our own commits do not change `data_version`."""
         self._is_new = self._is_new or tx.is_told
+        self._expects_until = max(self._expects_until, tx.expects_until)
         if tx.has_places and not self._has_places:
             self._has_places, self._counted_at = True, tx.sent_at
 
@@ -63,7 +67,8 @@ class Inbox:
     def _count_places(self, connection: sqlite3.Connection) -> bool:
         """Whether any place of ours waits: tokens are `<process>#<number>`, and `$` comes after `#`."""
         row = connection.execute(
-            "SELECT 1 FROM places WHERE token >= ? AND token < ? LIMIT 1",
+            "SELECT EXISTS (SELECT 1 FROM places WHERE token >= ?1 AND token < ?2) "
+            "OR EXISTS (SELECT 1 FROM messages WHERE caller >= ?1 AND caller < ?2)",
             (f"{self._process}#", f"{self._process}$"),
         ).fetchone()
-        return row is not None
+        return bool(row[0])

@@ -1,5 +1,5 @@
--- What src/inturn/store/redis/lua/include documents as keys, as tables. Text is compared byte by byte (BINARY).
--- Times are milliseconds of the store's clock; a time of 0 means: none.
+-- What src/inturn/store/redis/lua/include documents as keys, as tables: what locks have, and what lanes share.
+-- Text is compared byte by byte (BINARY). Times are milliseconds of the store's clock; a time of 0 means: none.
 
 -- One row: the clock, which never goes back, the last fence given out, the first one that could be, and the last name
 -- that a beat looked at.

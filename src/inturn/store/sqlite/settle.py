@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from inturn.store.protocol import CONFIRM_MS, PLACE_LIVES_MS, Grant
-from inturn.store.sqlite.transaction import LOST_NOTE_MS, Transaction, process_of
+from inturn.store.sqlite.transaction import Transaction, process_of
 
 
 @dataclass(slots=True)
@@ -96,10 +96,9 @@ def insert_grant(tx: Transaction, name: str, grant: GrantRow, capacity: int) -> 
 def take_away(tx: Transaction, lock: Lock, grant: GrantRow, why: str) -> None:
     tx.execute("DELETE FROM grants WHERE name = ? AND token = ?", (lock.name, grant.token))
     lock.used -= grant.weight
-    tx.execute("INSERT OR REPLACE INTO lost VALUES (?, ?, ?)", (grant.token, why, tx.now + LOST_NOTE_MS))
     if grant.lapses > 0:
-        tx.untell_grant(grant.token, lock.name)
-    tx.tell(process_of(grant.token), "lost", grant.token, lock.name, why, grant.fence)
+        tx.untell("granted", grant.token, lock.name)
+    tx.tell_loss(lock.name, grant.token, grant.fence, why)
 
 
 def remove_place(tx: Transaction, name: str, place: PlaceRow) -> None:

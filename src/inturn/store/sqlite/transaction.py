@@ -1,4 +1,4 @@
-"""One transaction of the writer: the store's clock, its counter, and what all locks share.
+"""One transaction of the writer: the store's clock, its counter, and what all locks and lanes share.
 
 The clock and the counter are read once when the transaction begins and written once when it ends; a
 transaction that is rolled back takes its numbers with it, and nobody has seen them.
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from inturn.store import clock
-from inturn.store.protocol import Grant, Notice
+from inturn.store.protocol import Grant, Kind, Notice
 
 LOST_NOTE_MS = 60_000
 
@@ -35,8 +35,8 @@ class Transaction:
     """`now` and `now_us` stand still within it. `notices` are for this process, once it is committed."""
 
     __slots__ = (
-        "_changes", "_fence", "_seen", "connection", "era", "execute", "has_places", "is_told", "notices",
-        "now", "now_us", "process", "sent_at",
+        "_changes", "_fence", "_seen", "connection", "era", "execute", "expects_until", "has_places", "is_told",
+        "notices", "now", "now_us", "process", "sent_at",
     )  # fmt: skip
 
     def __init__(self, connection: sqlite3.Connection, process: str, wall: WallClock = wall_us) -> None:
@@ -52,7 +52,9 @@ class Transaction:
         self.is_told = False
         """Something was put into our own inbox."""
         self.has_places = False
-        """A place of ours was added."""
+        """A place of ours was added, for a lock or for an inline turn."""
+        self.expects_until = 0.0
+        """Until then (our clock) a notice may well come: for an idle worker of ours, or about a result."""
         self._seen: dict[str, int] = {}
         self._changes = connection.total_changes
 
@@ -98,6 +100,11 @@ class Transaction:
         self.execute("DELETE FROM inbox WHERE process = ?", (process,))
         self._seen[process] = 0
 
+    def remove_worker(self, process: str) -> None:
+        self.execute("DELETE FROM idle WHERE process = ?", (process,))
+        self.execute("DELETE FROM workers WHERE process = ?", (process,))
+        self.execute("DELETE FROM inbox WHERE process = ? AND kind = 'ready'", (process,))
+
     def is_dead(self, process: str) -> bool:
         """Its pid is gone. Only a process of our home can be judged so, the others by when they were seen."""
         host, _, rest = process.rpartition(":")[0].rpartition(":")
@@ -116,18 +123,35 @@ class Transaction:
 
     # -- telling ---------------------------------------------------------------------------------------------
 
-    def tell(self, process: str, kind: str, token: str, name: str, why: str = "", fence: int = 0) -> None:
+    def tell(self, process: str, kind: Kind, token: str, name: str, why: str = "", fence: int = 0) -> None:
         """Into the inbox of a process; if that is ours, it is read as soon as this is committed."""
         row = (process, self.tick(), kind, token, name, why, fence, self.now)
         self.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
         if process == self.process:
             self.is_told = True
 
-    def untell_grant(self, token: str, name: str) -> None:
+    def untell(self, kind: Kind, token: str, name: str) -> None:
+        """The process has heard of this, or does not need to any more."""
         self.execute(
-            "DELETE FROM inbox WHERE process = ? AND kind = 'granted' AND token = ? AND name = ?",
-            (process_of(token), token, name),
+            "DELETE FROM inbox INDEXED BY inbox_by_name WHERE process = ? AND kind = ? AND name = ? AND token = ?",
+            (process_of(token), kind, name, token),
         )
+
+    def tell_loss(self, name: str, token: str, fence: int, why: str) -> None:
+        """A lease ended against its holder's will.
+
+        The note lets what its holder does later be refused; the fence tells which grant was lost, as the token may
+        have got another since.
+        """
+        if fence > 0:
+            self.execute("INSERT OR REPLACE INTO lost VALUES (?, ?, ?)", (token, why, self.now + LOST_NOTE_MS))
+        self.tell(process_of(token), "lost", token, name, why, fence)
+
+    def is_lost(self, token: str) -> bool:
+        return self.one("SELECT 1 FROM lost WHERE token = ? AND until > ?", (token, self.now)) is not None
+
+    def forget_loss(self, token: str) -> None:
+        self.execute("DELETE FROM lost WHERE token = ?", (token,))
 
     def hand_over(self, name: str, grants: list[Grant]) -> None:
         """Complete grants to other places of the calling process."""

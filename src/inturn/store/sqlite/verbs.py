@@ -6,9 +6,8 @@ A verb that fails half-way is undone by the writer, which rolls the transaction 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-from inturn.store.protocol import Acquired, Beat, Extended, HowToExtend, Notice, Released, Request
+from inturn.store.protocol import Acquired, Extended, HowToExtend, Released, Request
 from inturn.store.sqlite.settle import (
     GRANT,
     PLACE,
@@ -27,11 +26,7 @@ from inturn.store.sqlite.settle import (
     settle,
     take_away,
 )
-from inturn.store.sqlite.transaction import Row, Transaction, process_of
-
-INBOX_LIVES_MS = 3_600_000
-PROCESS_LIVES_MS = 8 * 86_400_000
-"""Longer than any lease can live."""
+from inturn.store.sqlite.transaction import Transaction, process_of
 
 
 def acquire(tx: Transaction, request: Request) -> Acquired:
@@ -59,7 +54,7 @@ def acquire(tx: Transaction, request: Request) -> Acquired:
         if lapses > 0:
             ends = tx.now + life if life > 0 else ends
             tx.execute("UPDATE grants SET lapses = 0, ends = ? WHERE name = ? AND token = ?", (ends, name, token))
-            tx.untell_grant(token, name)
+            tx.untell("granted", token, name)
         return Acquired("granted", fence, arrival, life_left(tx, ends), "", tx.sent_at)
 
     row = tx.one("SELECT arrival FROM places WHERE token = ? AND name = ?", (token, name))
@@ -86,6 +81,7 @@ def acquire(tx: Transaction, request: Request) -> Acquired:
                 return Acquired("own", 0, 0, 0, own, tx.sent_at)
             if not request.wait:
                 return Acquired("busy", 0, 0, 0, holder, tx.sent_at)
+            tx.forget_loss(token)  # a grant that lapsed left a note, and the token begins anew
             place = PlaceRow(token, owner, weight, rank, tx.tick(), ttl, life, tx.now)
             tx.execute(f"INSERT INTO places (name, {PLACE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (name, *place))
             reschedule(tx, lock, soonest)
@@ -112,7 +108,7 @@ def release(tx: Transaction, name: str, token: str, fence: int) -> Released:
         grant = GrantRow(*values)
         answer = Released("released" if tx.now < grant_ends(tx, grant) else "lost")
         if grant.lapses > 0:
-            tx.untell_grant(token, name)
+            tx.untell("granted", token, name)
         if is_waited_for:
             settle(tx, lock_named(tx, name) or Lock(name, capacity, 0), process)
         return answer
@@ -125,8 +121,7 @@ def release(tx: Transaction, name: str, token: str, fence: int) -> Released:
         settle(tx, waited_for, process)
         return Released("left")
     # A lease that was taken away left a note; one that is older than this file went with another.
-    note = tx.one("SELECT 1 FROM lost WHERE token = ? AND until > ?", (token, tx.now))
-    return Released("lost" if note or 0 < fence < (tx.era or math.inf) else "gone")
+    return Released("lost" if tx.is_lost(token) or 0 < fence < (tx.era or math.inf) else "gone")
 
 
 def extend(tx: Transaction, name: str, token: str, how: HowToExtend, ms: int) -> Extended:
@@ -155,49 +150,6 @@ def extend(tx: Transaction, name: str, token: str, how: HowToExtend, ms: int) ->
         )
     tx.touch(process_of(token))
     return Extended("extended", life_left(tx, ends), tx.sent_at)
-
-
-def beat(tx: Transaction, process: str, noted: Sequence[Notice]) -> Beat:
-    """A process says that it lives: every lease and place it has is renewed.
-
-    It gets its inbox, and looks after due locks.
-    """
-    last_seen = tx.seen_at(process)
-    tx.touch(process)
-    for notice in noted:
-        tx.execute(
-            "DELETE FROM inbox WHERE process = ? AND kind = ? AND token = ? AND name = ? AND why = ?",
-            (process, notice.kind, notice.token, notice.name, notice.why),
-        )
-    due = tx.execute("SELECT name FROM grants WHERE due <= ? ORDER BY due LIMIT 64", (tx.now,)).fetchall()
-    for (name,) in due + next_to_sweep(tx):
-        if lock := lock_named(tx, name):
-            settle(tx, lock, None)
-    tx.execute("DELETE FROM processes WHERE seen < ?", (tx.now - PROCESS_LIVES_MS,))
-    tx.execute("DELETE FROM inbox WHERE told < ?", (tx.now - INBOX_LIVES_MS,))
-    tx.execute("DELETE FROM lost WHERE until <= ?", (tx.now,))
-    (soonest,) = tx.one("SELECT min(due) FROM grants", ())
-    due_in = -1 if soonest is None else max(0, soonest - tx.now)
-    inbox = tx.execute(
-        "SELECT kind, name, token, why, fence FROM inbox WHERE process = ? ORDER BY number LIMIT 1000", (process,)
-    )
-    away = tx.now - last_seen if last_seen else 0
-    tx.era = tx.era or tx.now_us
-    return Beat(tx.now_us, tx.era, away, bool(last_seen), due_in, [Notice(*row) for row in inbox], tx.sent_at)
-
-
-def next_to_sweep(tx: Transaction) -> list[Row]:
-    """A few names more with every beat: in the end all that the dead left in locks nobody asks for."""
-    names: list[Row] = tx.execute(
-        "SELECT DISTINCT name FROM grants WHERE name > (SELECT swept FROM store) ORDER BY name LIMIT 4"
-    ).fetchall()
-    tx.execute("UPDATE store SET swept = ?", (names[-1][0] if names else "",))
-    return names
-
-
-def depart(tx: Transaction, process: str) -> None:
-    """A process closes in good order, holding nothing any more."""
-    tx.remove_process(process)
 
 
 def force_release(tx: Transaction, name: str) -> int:

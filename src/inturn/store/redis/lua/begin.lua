@@ -39,7 +39,7 @@ end
 -- include advance accept
 if not is_leased(lane) then
   advance(key, lane)
-  lane = read_lane(key)
+  lane, message = read_lane(key), read_message(key, ident)
 end
 if message or (lane and lane[RUNNING] == ident) then return { 'pending' } end
 if not lane then
@@ -54,5 +54,5 @@ if ARGV[10] == 'reject' then return { 'busy', lane[HOLDER], now - lane[BEGAN], w
 if cap > 0 and waiting >= cap then return { 'full', waiting } end
 redis.call('DEL', prefix .. 'lost:' .. token) -- an offer that lapsed left a note, and the token begins anew
 accept(key, lane, ident, new_message('1000', '', ttl, limit, 0, token), tonumber(ARGV[6]))
-stir(key, lane)
+stir(key, lane, ident)
 return { 'waiting', waiting }

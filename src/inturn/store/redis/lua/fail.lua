@@ -1,18 +1,19 @@
 #!lua flags=allow-oom
 -- A turn of a submitted message ends with nothing done.
 -- KEYS  lanes state mail msgs fence processes alarms era
--- ARGV  prefix key, token fence how(retry|dead|park|back) delay_ms error('': none) why next_token can deadline_ms
+-- ARGV  prefix key, token fence(0: any) how(retry|dead|park|back) delay_ms error('': none) why next_token can deadline_ms
 --       retry: again after the delay, ahead of what came later; back: as if it had not been given; park: and stop
 -- returns  failed (next) | lost | gone (a repeat finds it so) | stale; next: see `given` in include/lane.lua
 -- include clock partition tell lane
 local key, token, how = ARGV[2], ARGV[3], ARGV[5]
 local lane = read_lane(key)
-if not lane or lane[HOLDER] ~= token or lane[GRANTED] ~= tonumber(ARGV[4]) then
-  if lane and lane[HOLDER] == ARGV[9] then
+local fence = tonumber(ARGV[4])
+if not lane or lane[HOLDER] ~= token or (lane[GRANTED] ~= fence and fence > 0) then
+  if lane and ARGV[9] ~= '' and lane[HOLDER] == ARGV[9] then
     return { 'failed', given(lane, lane[RUNNING], read_message(key, lane[RUNNING])) }
   end
   local era = tonumber(redis.call('GET', KEYS[8]) or math.huge)
-  if redis.call('EXISTS', prefix .. 'lost:' .. token) == 1 or tonumber(ARGV[4]) < era then return { 'lost' } end
+  if redis.call('EXISTS', prefix .. 'lost:' .. token) == 1 or (fence > 0 and fence < era) then return { 'lost' } end
   return { 'gone' }
 end
 -- include advance give

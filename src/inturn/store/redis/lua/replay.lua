@@ -11,16 +11,13 @@ if not packed then return { 'none' } end
 redis.call('HDEL', KEYS[2], member)
 redis.call('ZREM', KEYS[1], member)
 if ARGV[4] == 'replay' then
-  local letter, lane = cmsgpack.unpack(packed), read_lane(key)
+  local letter, lane = cmsgpack.unpack(packed), read_lane(key) or new_lane()
   local message = letter[3]
-  if not lane then
-    lane = new_lane()
-    lane[KEEP] = letter[5]
-  end
+  if lane[KEEP] == 0 then lane[KEEP] = letter[5] end
   message[ATTEMPTS], message[AFTER], message[LATE], message[WATCHERS] = 0, 0, 0, ''
   redis.call('DEL', prefix .. 'mark:' .. member)
   redis.call('PERSIST', prefix .. 'state:' .. key)
   put(key, ident, message)
-  stir(key, lane)
+  stir(key, lane, ident)
 end
 return { 'done' }

@@ -13,7 +13,7 @@ for i = 3, #ARGV - 1 do
       and redis.call('HEXISTS', prefix .. 'msgs:' .. key, ident) == 0 then
       local lane = read_lane(key) or new_lane()
       accept(key, lane, ident, new_message('1000', body, ttl, limit, 0, ''), keep)
-      stir(key, lane)
+      stir(key, lane, ident)
     end
   end
 end

@@ -1,22 +1,24 @@
 -- A message comes into a lane, behind all of its rank. `lane` is what was read of it, or a new one.
-local function accept(key, lane, ident, message, keep_ms)
+-- is_fresh: its id is new, so that it cannot lie among the dead letters.
+local function accept(key, lane, ident, message, keep_ms, is_fresh)
   message[NUMBER] = tick()
   put(key, ident, message)
   redis.call('PERSIST', prefix .. 'state:' .. key)
-  if redis.call('HDEL', prefix .. 'letters', key .. '\0' .. ident) == 1 then
+  if not is_fresh and redis.call('HDEL', prefix .. 'letters', key .. '\0' .. ident) == 1 then
     redis.call('ZREM', prefix .. 'dead', key .. '\0' .. ident)
   end
   if lane[KEEP] ~= keep_ms then
     lane[KEEP] = keep_ms
-    if is_leased(lane) then save_lane(key, lane) end
+    if lane[HOLDER] ~= '' or lane[READY] ~= '' then save_lane(key, lane) end
   end
 end
 
--- Now the lane has something to do. A living lease is left alone: whoever ends it finds the message.
-local function stir(key, lane)
+-- Now the lane has something to do. A living lease is left alone: whoever ends it finds the message. So is a lane that
+-- is ready for another message, which comes first.
+local function stir(key, lane, ident)
   if is_leased(lane) then
     redis.call('ZADD', prefix .. 'alarms', 'NX', lane_ends(lane), key)
-  else
+  elseif lane[READY] == '' or redis.call('ZRANGE', prefix .. 'mail:' .. key, 0, 0)[1]:sub(23) == ident then
     advance(key, lane)
   end
 end

@@ -106,6 +106,7 @@ local function advance(key, lane)
     take_lane_away(key, lane, lane[LAPSE] > 0 and 'not confirmed in time' or 'expired')
   end
   local ready = ''
+  if lane[STOPPED] ~= '' then redis.call('ZREM', prefix .. 'alarms', key) end
   while lane[STOPPED] == '' do
     local head = redis.call('ZRANGE', prefix .. 'mail:' .. key, 0, 0)[1]
     if not head then

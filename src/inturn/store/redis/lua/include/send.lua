@@ -9,7 +9,7 @@ for i = 14, #ARGV - 1, 8 do
   elseif ARGV[i + 7] == '1' or (redis.call('EXISTS', prefix .. 'mark:' .. send_key .. '\0' .. send_ident) == 0
     and redis.call('HEXISTS', prefix .. 'msgs:' .. send_key, send_ident) == 0) then
     local target = send_key == key and lane or read_lane(send_key) or new_lane()
-    accept(send_key, target, send_ident, new_message('1000', ARGV[i + 3], ttl, limit, 0, ''), keep)
-    if send_key ~= key then stir(send_key, target) end
+    accept(send_key, target, send_ident, new_message('1000', ARGV[i + 3], ttl, limit, 0, ''), keep, ARGV[i + 7] == '1')
+    if send_key ~= key then stir(send_key, target, send_ident) end
   end
 end

@@ -1,0 +1,162 @@
+"""Bringing a lane up to date: after `advance` it is leased, or in a ready list, or waits for its alarm, or is stopped,
+or is idle and has no row. There is no other way for a lane to be, so none can be stuck.
+
+Follows lua/include/advance.lua, function by function.
+"""
+
+from __future__ import annotations
+
+import json
+
+from inturn.store.protocol import CONFIRM_MS, PLACE_LIVES_MS, Notice
+from inturn.store.sqlite.lane import (
+    Lane,
+    Message,
+    expire_state,
+    head_of,
+    lane_ends,
+    put,
+    read_message,
+    save_lane,
+    take_out,
+)
+from inturn.store.sqlite.transaction import Transaction, process_of
+
+
+def tell_awaiting(tx: Transaction, processes: str, key: str, ident: str) -> None:
+    """Everyone who awaits the result is told to ask for it."""
+    for process in processes.split():
+        tx.tell(process, "settled", f"{process}#0", f"{key}\0{ident}")
+
+
+def bury(tx: Transaction, lane: Lane, message: Message) -> None:
+    """Out of the mailbox and into the dead letters."""
+    take_out(tx, lane, message)
+    tx.execute(
+        "INSERT INTO dead_letters VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            tx.tick(), tx.now, lane.keep, message.number, message.key, message.ident, message.rank, message.body,
+            message.attempts, message.ttl, message.limit, message.accepted, json.dumps(message.errors),
+        ),
+    )  # fmt: skip
+    tell_awaiting(tx, message.watchers, message.key, message.ident)
+
+
+def add_error(tx: Transaction, message: Message, kind: str, why: str) -> None:
+    """The text of an error that only the store has seen."""
+    error = {"type": kind, "message": why, "attempt": message.attempts, "at": tx.now, "accepted": message.accepted}
+    message.errors.append(json.dumps(error, separators=(",", ":")))
+
+
+def end_lease(lane: Lane) -> None:
+    lane.holder, lane.granted, lane.lapse, lane.running, lane.awaited = "", 0, 0, "", ""
+
+
+def take_lane_away(tx: Transaction, lane: Lane, why: str) -> None:
+    """Ends a lease against its holder's will.
+
+    A message that was submitted goes back to its place; the attempt counts. An inline one belongs to its caller, and
+    is gone.
+    """
+    if lane.lapse > 0:
+        tx.untell("turn", lane.holder, lane.key)
+    tx.tell_loss(lane.key, lane.holder, lane.granted, why)
+    message = read_message(tx, lane.key, lane.running)
+    if message:
+        add_error(tx, message, "LeaseLost", why)
+        put(tx, lane, message)
+    else:
+        tell_awaiting(tx, lane.awaited, lane.key, lane.running)
+    end_lease(lane)
+
+
+def lives(tx: Transaction, process: str) -> bool:
+    """Whether a process can still be told something."""
+    was_seen = tx.now <= tx.seen_at(process) + PLACE_LIVES_MS
+    return was_seen and (process == tx.process or not tx.is_dead(process))
+
+
+def wake(tx: Transaction, handler: str) -> None:
+    """One idle process that can run this handler is told that there is work. If that is lost, a timed look finds it.
+
+    It is told once: it is not idle again before it has asked for work, which also takes the notice out of its inbox.
+    """
+    while row := tx.one(
+        "DELETE FROM idle WHERE handler = ?1 AND since = (SELECT min(since) FROM idle WHERE handler = ?1) "
+        "RETURNING process",
+        (handler,),
+    ):
+        (process,) = row
+        if process == tx.process:
+            tx.notices.append(Notice("ready", handler, f"{process}#0"))
+            return
+        if lives(tx, process):
+            tx.tell(process, "ready", f"{process}#0", handler)
+            return
+
+
+def stand_ready(tx: Transaction, lane: Lane, handler: str) -> None:
+    """Where a free lane waits: in the ready list of this handler, or ('') in none."""
+    if lane.ready == handler:
+        return
+    lane.ready, lane.place = handler, None
+    if handler:
+        lane.place = tx.tick()
+        tx.execute("INSERT OR IGNORE INTO handlers VALUES (?)", (handler,))
+        wake(tx, handler)
+
+
+def lease_to(tx: Transaction, lane: Lane, token: str, ident: str, ttl: int, limit: int) -> None:
+    lane.holder, lane.granted, lane.lease, lane.until = token, tx.tick(), ttl, tx.now + limit + ttl
+    lane.lapse, lane.began, lane.running, lane.awaited = 0, tx.now, ident, ""
+
+
+def offer(tx: Transaction, lane: Lane, message: Message) -> None:
+    """The turn of an inline caller has come: its process is told, and confirms by asking once more."""
+    token = message.caller
+    lease_to(tx, lane, token, message.ident, message.ttl, message.limit)
+    lane.awaited = message.watchers
+    tx.tell(process_of(token), "turn", token, lane.key)
+    lane.lapse = lane.alarm = tx.now + CONFIRM_MS
+
+
+def go_idle(tx: Transaction, lane: Lane) -> None:
+    """Nothing runs and nothing waits: what is left is the state, which lives on for its own time."""
+    tx.execute("DELETE FROM lanes WHERE key = ?", (lane.key,))
+    if lane.keep > 0:
+        expire_state(tx, lane.key, lane.keep)
+
+
+def advance(tx: Transaction, lane: Lane) -> None:
+    if lane.holder:
+        ends = lane_ends(tx, lane)
+        if tx.now < ends:
+            lane.alarm = ends
+            save_lane(tx, lane)
+            return
+        take_lane_away(tx, lane, "not confirmed in time" if lane.lapse > 0 else "expired")
+    ready = ""
+    lane.alarm = None
+    while not lane.stopped:
+        message = head_of(tx, lane)
+        if message is None:
+            stand_ready(tx, lane, "")
+            go_idle(tx, lane)
+            return
+        if message.caller:
+            take_out(tx, lane, message)
+            if lives(tx, process_of(message.caller)):
+                offer(tx, lane, message)
+                break
+            tell_awaiting(tx, message.watchers, lane.key, message.ident)
+        elif 0 < message.late < tx.now:
+            add_error(tx, message, "LaneTimeout", "not begun in time")
+            bury(tx, lane, message)
+        elif message.after > tx.now:
+            lane.alarm = message.after
+            break
+        else:
+            ready = message.handler
+            break
+    stand_ready(tx, lane, ready)
+    save_lane(tx, lane)

@@ -1,0 +1,86 @@
+"""The verbs that only look at lanes; they cost no sync of the disk. Each follows lua/<verb>.lua."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from inturn.store.lane import DeadView, HandlerRow, LaneList, LaneRow, LaneView, MessageView, read_ident
+from inturn.store.protocol import PLACE_LIVES_MS
+from inturn.store.sqlite.lane import LANE, MESSAGE, Lane, Message, is_leased, message_of, read_lane, read_message
+from inturn.store.sqlite.transaction import Transaction
+
+DEAD = "key, ident, body, attempts, accepted, died, errors"
+
+
+def lanes(tx: Transaction, limit: int) -> LaneList:
+    """The lanes in use, `limit` of them at most, and what no living worker can run."""
+    found = []
+    for row in tx.execute(f"SELECT {LANE} FROM lanes ORDER BY key LIMIT ?", (limit,)).fetchall():
+        lane = Lane(*row)
+        held = is_leased(tx, lane)
+        found.append(
+            LaneRow(
+                lane.key, lane.holder if held else "", tx.now - lane.began if held else 0,
+                lane.running if held else "", lane.stopped, lane.why, lane.ready, lane.waiting,
+            )
+        )  # fmt: skip
+    living: dict[str, int] = {}
+    for process, can in tx.execute("SELECT process, can FROM workers").fetchall():
+        if tx.now <= tx.seen_at(process) + PLACE_LIVES_MS:
+            for handler in can.strip("\0").split("\0"):
+                living[handler] = living.get(handler, 0) + 1
+    handlers = [
+        HandlerRow(name, ready, living.get(name, 0))
+        for name, ready in tx.execute(
+            "SELECT name, (SELECT count(*) FROM lanes WHERE ready = name AND place > 0) FROM handlers ORDER BY name"
+        )
+    ]
+    (in_use,) = tx.one("SELECT count(*) FROM lanes", ())
+    (dead,) = tx.one("SELECT count(*) FROM dead_letters", ())
+    return LaneList(in_use, dead, found, handlers)
+
+
+def lane(tx: Transaction, key: str, limit: int) -> LaneView:
+    """What one lane looks like now; the message that runs comes first, then the first `limit` that wait."""
+    lane = read_lane(tx, key) or Lane(key)
+    held = is_leased(tx, lane)
+    running = read_message(tx, key, lane.running) if held else None
+    rows = tx.execute(
+        f"SELECT {MESSAGE} FROM messages WHERE key = ? AND waits = 1 ORDER BY rank, number LIMIT ?", (key, limit)
+    ).fetchall()
+    messages = [running] if running else []
+    messages += [message_of(row) for row in rows]
+    state, until = tx.one(
+        "SELECT state, until FROM states WHERE key = ? AND (until IS NULL OR until > ?)", (key, tx.now)
+    ) or (None, None)
+    ttl_ms = -1 if until is None else until - tx.now
+    return LaneView(
+        key, lane.holder if held else "", lane.granted if held else 0, tx.now - lane.began if held else 0,
+        lane.running if held else "", lane.stopped, lane.why, lane.ready, lane.waiting, state, ttl_ms,
+        tuple(_message_view(tx, message) for message in messages),
+    )  # fmt: skip
+
+
+def _message_view(tx: Transaction, message: Message) -> MessageView:
+    handler, message_id = read_ident(message.ident)
+    return MessageView(
+        handler, message_id, -message.rank, message.attempts, tx.now - message.accepted,
+        max(0, message.after - tx.now), bool(message.caller), message.body, tuple(message.errors),
+    )  # fmt: skip
+
+
+def dead(tx: Transaction, limit: int) -> list[DeadView]:
+    """Dead letters, the oldest first."""
+    return [_dead_view(row) for row in tx.execute(f"SELECT {DEAD} FROM dead_letters ORDER BY dead LIMIT ?", (limit,))]
+
+
+def dead_letter(tx: Transaction, key: str, ident: str) -> DeadView | None:
+    row = tx.one(f"SELECT {DEAD} FROM dead_letters WHERE key = ? AND ident = ?", (key, ident))
+    return _dead_view(row) if row else None
+
+
+def _dead_view(row: tuple[Any, ...]) -> DeadView:
+    key, ident, body, attempts, accepted, died, errors = row
+    handler, message_id = read_ident(ident)
+    return DeadView(key, handler, message_id, body, attempts, accepted, died, tuple(json.loads(errors)))

@@ -1,0 +1,89 @@
+"""The verbs of a worker, as functions of a transaction: each follows lua/<verb>.lua step by step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from inturn.store.lane import Claimed, Given
+from inturn.store.sqlite.accept import give_next
+from inturn.store.sqlite.advance import advance, end_lease
+from inturn.store.sqlite.lane import LANE, Lane, given, put, read_lane, read_state, running_message
+from inturn.store.sqlite.transaction import Transaction
+
+CLAIM_NOTE_MS = 60_000
+EXPECTS_S = 3.0
+"""A worker that found no work asks again sooner than this."""
+
+
+def claim(tx: Transaction, process: str, call: str, can: Sequence[str], count: int) -> Claimed:
+    """A worker asks for turns: up to `count` ready lanes are leased to it, each with its next message and its state."""
+    turns: list[Given] = []
+    tx.touch(process)
+    note = tx.one("SELECT turns FROM claims WHERE call = ? AND until > ?", (call, tx.now))
+    if note:  # a repeat: what was given the first time, as far as it is still ours
+        for key, token in json.loads(note[0]):
+            lane = read_lane(tx, key)
+            if lane and lane.holder == token:
+                turns.append(given(tx, lane, running_message(tx, lane), read_state(tx, key)))
+        return Claimed(turns, 0)
+
+    tx.execute("INSERT OR REPLACE INTO workers VALUES (?, ?)", (process, "\0" + "".join(f"{name}\0" for name in can)))
+    tx.execute("DELETE FROM idle WHERE process = ?", (process,))
+    tx.execute("DELETE FROM inbox WHERE process = ? AND kind = 'ready'", (process,))
+    advance_due(tx)
+    has_more = True
+    while has_more and len(turns) < count:
+        has_more = False
+        for handler in can:  # one of each in turn
+            lane = _first_ready(tx, handler) if len(turns) < count else None
+            if lane:
+                has_more = True
+                lane.ready, lane.place = "", None
+                what = give_next(tx, lane, f"{call}.{len(turns) + 1}", can)
+                if what:
+                    turns.append(what._replace(state=read_state(tx, lane.key)))
+    if turns:
+        pairs = json.dumps([(turn.key, turn.token) for turn in turns])
+        tx.execute("INSERT INTO claims VALUES (?, ?, ?)", (call, pairs, tx.now + CLAIM_NOTE_MS))
+    if len(turns) < count:
+        for handler in can:
+            tx.execute("INSERT INTO idle VALUES (?, ?, ?)", (handler, tx.tick(), process))
+        tx.expects_until = max(tx.expects_until, tx.sent_at + EXPECTS_S)
+    (soonest,) = tx.one("SELECT min(alarm) FROM lanes WHERE alarm IS NOT NULL", ())
+    return Claimed(turns, -1 if soonest is None else max(0, soonest - tx.now))
+
+
+def _first_ready(tx: Transaction, handler: str) -> Lane | None:
+    row = tx.one(f"SELECT {LANE} FROM lanes WHERE ready = ? AND place > 0 ORDER BY place LIMIT 1", (handler,))
+    return Lane(*row) if row else None
+
+
+def advance_due(tx: Transaction) -> None:
+    """Lanes whose alarm has come."""
+    rows = tx.execute(f"SELECT {LANE} FROM lanes WHERE alarm <= ? ORDER BY alarm LIMIT 64", (tx.now,)).fetchall()
+    for row in rows:
+        advance(tx, Lane(*row))
+
+
+def unclaim(tx: Transaction, call: str) -> int:
+    """Whatever this claim was given and nobody took is given back, as if it had not been given."""
+    count = 0
+    note = tx.one("SELECT turns FROM claims WHERE call = ? AND until > ?", (call, tx.now))
+    # the note stays, so that the claim, if it comes after this, finds it and gives nothing
+    tx.execute("INSERT OR REPLACE INTO claims VALUES (?, '[]', ?)", (call, tx.now + CLAIM_NOTE_MS))
+    for key, token in json.loads(note[0]) if note else ():
+        lane = read_lane(tx, key)
+        if lane and lane.holder == token:
+            message = running_message(tx, lane)
+            message.attempts -= 1
+            put(tx, lane, message)
+            end_lease(lane)
+            advance(tx, lane)
+            count += 1
+    return count
+
+
+def unwork(tx: Transaction, process: str) -> None:
+    """A worker stops: nobody wakes it any more, and its handlers are not its own."""
+    tx.remove_worker(process)

@@ -1,0 +1,146 @@
+"""`inturn.sync.InTurn`: the door, for synchronous code."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from concurrent.futures import CancelledError, Future
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import Any, TypeVar, overload
+
+from inturn import app as asynchronous
+from inturn.locks import arguments
+from inturn.locks.lock import Lock as AsyncLock
+from inturn.process.runner import Runner
+from inturn.settings import Settings
+from inturn.sync.lanes import DeadLetters, InlineTurn, Lanes, Receipt
+from inturn.sync.locks import Lock, Locks, LockSet, ReadWriteLock
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class InTurn:
+    """`inturn.InTurn` for synchronous code. The options of locks, handlers and turns are the same."""
+
+    def __init__(
+        self, url: str | None = None, *, namespace: str | None = None, settings: Settings | None = None
+    ) -> None:
+        self.inner = asynchronous.InTurn(url, namespace=namespace, settings=settings)
+        self.runner = runner = Runner()
+        self.inner.process.on_fork(runner.forget)
+        self.locks = Locks(runner, self.inner.locks)
+        self.lanes = Lanes(runner, self.inner.lanes)
+        """Look at the lanes of this store, and stop, resume or clear them."""
+        self.dead_letters = DeadLetters(runner, self.inner.dead_letters)
+        """Messages that failed for good: `list`, `show`, `replay`, `drop`."""
+
+    def lock(self, name: str, ttl: arguments.Seconds | None = None, wait: arguments.Seconds | None = None,
+             priority: int = 0, **options: Any) -> Lock:  # fmt: skip
+        return self._lock(self.inner.lock(name, ttl, wait, priority, **options))
+
+    def semaphore(self, name: str, permits: int, ttl: arguments.Seconds | None = None,
+                  wait: arguments.Seconds | None = None, priority: int = 0, **options: Any) -> Lock:  # fmt: skip
+        return self._lock(self.inner.semaphore(name, permits, ttl, wait, priority, **options))
+
+    def rwlock(self, name: str, ttl: arguments.Seconds | None = None, wait: arguments.Seconds | None = None,
+               priority: int = 0, **options: Any) -> ReadWriteLock:  # fmt: skip
+        both = self.inner.rwlock(name, ttl, wait, priority, **options)
+        return ReadWriteLock(self._lock(both.read()), self._lock(both.write()))
+
+    def lock_all(self, names: Iterable[str], **options: Any) -> LockSet:
+        owner = options.pop("owner", None) or self.inner.process.thread_owner()
+        return LockSet(self.runner, self.inner.lock_all(names, owner=owner, **options))
+
+    def _lock(self, lock: AsyncLock) -> Lock:
+        return Lock(self.runner, lock, self.inner.process)
+
+    def handler(self, name: str, **options: Any) -> Callable[[F], F]:
+        """Register what runs the messages of a name. A plain function runs in a thread of its own."""
+        return self.inner.handler(name, **options)
+
+    def submit(self, handler: str, body: Any, *, key: str | None = None, message_id: object | None = None) -> Receipt:
+        """Put a message into its lane. When this returns, the store has it."""
+        receipt = self.runner.run(self.inner.submit(handler, body, key=key, message_id=message_id))
+        return Receipt.of(receipt, self.runner)
+
+    def turn(self, key: str, **options: Any) -> InlineTurn:
+        """An inline turn: `with app.turn(key) as turn:`; it commits at the end of the block, if nothing raised.
+
+        The body cannot be cancelled: if its lease is lost, `turn.lost` is true, and the end of the block raises.
+        """
+        return InlineTurn(self.runner, self.inner.turn(key, **options))
+
+    @overload
+    def run(self, concurrency: int = 10, grace: arguments.Seconds = 30) -> None: ...
+
+    @overload
+    def run(self, concurrency: Coroutine[Any, Any, T]) -> T: ...
+
+    def run(self, concurrency: Any = 10, grace: arguments.Seconds = 30) -> Any:
+        """Work, until SIGTERM or SIGINT if this is the main thread, else until the app is closed.
+
+        A coroutine instead of a number is run on the background loop, and this answers what it answers.
+        """
+        if isinstance(concurrency, Coroutine):
+            return self.runner.run(concurrency)
+        with _signals() as news:  # before the worker begins, so that none is missed
+            working = self.runner.start(self.inner.run(concurrency, grace))
+            working.add_done_callback(lambda _: news.put("ended"))
+            try:
+                while _next(news) != "ended":
+                    self.runner.run(self._stop(working))
+            except BaseException:
+                working.cancel()
+                raise
+        with contextlib.suppress(CancelledError):  # stopped before it began
+            working.result()
+        return None
+
+    async def _stop(self, working: Future[None]) -> None:
+        workers = list(self.inner.runtime.workers)
+        for worker in workers:
+            worker.stop()
+        if not workers:
+            working.cancel()  # nothing was claimed yet
+
+    def close(self) -> None:
+        self.runner.run(self.inner.close())
+        self.runner.stop()
+
+    def __enter__(self) -> InTurn:
+        self.runner.run(self.inner.open())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[SimpleQueue[str]]:
+    """SIGTERM and SIGINT, as they come, if this is the main thread: signals reach no other.
+
+    Of what a thread can wait for, only a `SimpleQueue` may be filled by a signal handler that interrupts the waiting.
+    """
+    news: SimpleQueue[str] = SimpleQueue()
+    before: dict[signal.Signals, Any] = {}
+    try:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                before[number] = signal.signal(number, lambda *_: news.put("stop"))
+        yield news
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def _next(news: SimpleQueue[str]) -> str:
+    while True:
+        # a signal that comes just before the thread sleeps does not wake it: it is noticed at the next look
+        with contextlib.suppress(Empty):
+            return news.get(timeout=1.0)

@@ -1,0 +1,164 @@
+"""Lanes for synchronous code: receipts, inline turns, a look inside."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from inturn.errors import DuplicateMessage
+from inturn.lanes import runtime as context
+from inturn.lanes.admin import LaneInfo, LaneSummary
+from inturn.lanes.admin import Lanes as AsyncLanes
+from inturn.lanes.dead import DeadLetter
+from inturn.lanes.dead import DeadLetters as AsyncDeadLetters
+from inturn.lanes.inline import InlineTurn as AsyncInlineTurn
+from inturn.lanes.receipt import Receipt as AsyncReceipt
+from inturn.lanes.turn import Turn
+from inturn.locks import arguments
+from inturn.process.registry import post
+from inturn.process.runner import Runner
+
+log = logging.getLogger("inturn.lanes")
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt(AsyncReceipt):
+    """What the submitter holds; `result` blocks."""
+
+    _runner: Runner | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, receipt: AsyncReceipt, runner: Runner) -> Receipt:
+        known = receipt.status, receipt.key, receipt.handler, receipt.id, receipt.ahead
+        return cls(*known, receipt._runtime, receipt._result, runner)
+
+    def result(self, timeout: arguments.Seconds | None = None) -> Any:
+        """What the handler answered. Waits for it: `TimeoutError` after `timeout` seconds.
+
+        `HandlerFailed` for a dead letter, `ResultExpired` when the duplicate window is over.
+        """
+        assert self._runner is not None, "only the app makes receipts"
+        return self._runner.run(AsyncReceipt.result(self, timeout))
+
+
+class BodyFailed(Exception):
+    """Stands for the body's error on the background loop, which an interrupt of another thread would end."""
+
+
+class InlineTurn:
+    """`with app.turn(key) as turn:` one task on the background loop holds the turn for as long as the block lasts.
+
+    If the lease is lost, that task ends, `turn.lost` is true, and the end of the block raises.
+    """
+
+    def __init__(self, runner: Runner, turn: AsyncInlineTurn[Any]) -> None:
+        self._runner = runner
+        self._inner = turn
+        self._begun: Future[Turn[Any]] = Future()
+        self._over = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._failure: BodyFailed | None = None
+        self._holding: Future[None] | None = None
+        self._turn: Turn[Any] | None = None
+
+    def __enter__(self) -> Turn[Any]:
+        if self._holding is not None:
+            raise RuntimeError("a turn is entered once; call app.turn() again for another")
+        self._holding = holding = self._runner.start(self._hold())
+        holding.add_done_callback(self._refused)
+        try:
+            turn = self._begun.result()
+        except DuplicateMessage as error:
+            error.receipt = Receipt.of(error.receipt, self._runner)
+            raise
+        except BaseException:
+            holding.cancel()  # Ctrl-C while waiting: leave the mailbox, or give back what was granted meanwhile
+            raise
+        self._turn = turn
+        # what this thread does from here on runs in that turn: it must not wait for its own lane
+        context.enter(turn)
+        return turn
+
+    async def _hold(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        async with self._inner as turn:
+            self._begun.set_result(turn)
+            await self._over.wait()
+            if self._failure is not None:
+                raise self._failure
+
+    def _refused(self, holding: Future[None]) -> None:
+        """It ended before it began."""
+        if self._begun.done():
+            return
+        if holding.cancelled():
+            self._begun.cancel()
+        else:
+            self._begun.set_exception(holding.exception())
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        turn, holding = self._turn, self._holding
+        assert turn is not None, "entered before it is left"
+        assert holding is not None
+        assert self._loop is not None
+        context.leave(turn)
+        if error is not None:
+            self._failure = BodyFailed(f"{type(error).__name__}: {error}")
+        post(self._loop, self._over.set)
+        try:
+            holding.result()
+        except BodyFailed:
+            pass  # rolled back; the body's own error goes on
+        except Exception as failure:
+            if error is None:
+                raise
+            log.warning("leave key=%s after an error of the body: %s", turn.key, failure)
+
+
+class Lanes:
+    """Look at the lanes of the store, and stop, resume or clear them."""
+
+    def __init__(self, runner: Runner, lanes: AsyncLanes) -> None:
+        self._run = runner.run
+        self._lanes = lanes
+
+    def list(self, limit: int = 1000) -> list[LaneSummary]:
+        return self._run(self._lanes.list(limit))
+
+    def inspect(self, key: str, limit: int = 100) -> LaneInfo:
+        return self._run(self._lanes.inspect(key, limit))
+
+    def pause(self, key: str, why: str = "paused by hand") -> None:
+        self._run(self._lanes.pause(key, why))
+
+    def resume(self, key: str) -> bool:
+        return self._run(self._lanes.resume(key))
+
+    def clear(self, key: str) -> int:
+        return self._run(self._lanes.clear(key))
+
+
+class DeadLetters:
+    """Messages that failed for good."""
+
+    def __init__(self, runner: Runner, letters: AsyncDeadLetters) -> None:
+        self._run = runner.run
+        self._letters = letters
+
+    def list(self, limit: int = 1000) -> list[DeadLetter]:
+        return self._run(self._letters.list(limit))
+
+    def show(self, key: str, handler: str, message_id: str) -> DeadLetter | None:
+        return self._run(self._letters.show(key, handler, message_id))
+
+    def replay(self, key: str, handler: str, message_id: str) -> bool:
+        return self._run(self._letters.replay(key, handler, message_id))
+
+    def drop(self, key: str, handler: str, message_id: str) -> bool:
+        return self._run(self._letters.drop(key, handler, message_id))

@@ -1,0 +1,87 @@
+"""A worker in a process of its own: `lane_worker.py URL NAMESPACE GRACE`. It says what its turns see.
+
+It ends when its standard input does, so that none is left behind when a test run is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import sys
+from typing import Any
+
+from inturn import InTurn, Turn
+from inturn.settings import Settings
+from tests.acceptance.actor import say
+
+TTL = 1.5
+"""Seconds; what a crash costs at most, besides a beat."""
+ATTEMPTS = 2
+
+
+def register(app: InTurn) -> dict[str, asyncio.Event]:
+    """The handlers of these tests. Who only submits registers them too."""
+    opened: dict[str, asyncio.Event] = {}
+
+    @app.handler("note", key="{key}", message_id="{n}", state=list, ttl=TTL, attempts=ATTEMPTS, backoff=(0, 0))
+    async def note(turn: Turn[list[Any]]) -> int:
+        """Appends its number, once it is let go if it is asked to wait."""
+        n, attempt = turn.body["n"], turn.attempt
+        say("begun", str(n), attempt=attempt, fence=turn.fence)
+        turn.state.append(n)
+        try:
+            if turn.body.get("wait"):
+                await opened.setdefault(str(n), asyncio.Event()).wait()
+        except asyncio.CancelledError:
+            say("cancelled", str(n))
+            raise
+        turn.send("sink", n, key=f"sink:{turn.key}")
+        say("done", str(n), attempt=attempt)
+        return attempt
+
+    @app.handler("kill", key="{key}", message_id="{n}", state=list, ttl=TTL, attempts=ATTEMPTS, backoff=(0, 0))
+    async def kill(turn: Turn[list[Any]]) -> None:
+        say("begun", str(turn.body["n"]), attempt=turn.attempt)
+        os._exit(9)
+
+    @app.handler("sink", state=list, ttl=TTL)
+    async def sink(turn: Turn[list[Any]]) -> None:
+        turn.state.append(turn.body)
+
+    return opened
+
+
+class Tells(logging.Handler):
+    """What the worker says of itself, as an event."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.getMessage().startswith("worker stops"):
+            say("stopping")
+
+
+async def listen(opened: dict[str, asyncio.Event]) -> None:
+    commands = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
+    while line := await commands.readline():
+        opened.setdefault(json.loads(line)["name"], asyncio.Event()).set()
+    os._exit(1)
+
+
+async def main() -> None:
+    url, namespace, grace = sys.argv[1:]
+    async with InTurn(url, namespace=namespace, settings=Settings(store_timeout=2.0)) as app:
+        listening = asyncio.create_task(listen(register(app)))
+        logger = logging.getLogger("inturn.worker")
+        logger.addHandler(Tells())
+        logger.setLevel(logging.INFO)
+        say("ready")
+        await app.run(concurrency=4, grace=float(grace))
+        say("stopped")
+        listening.cancel()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

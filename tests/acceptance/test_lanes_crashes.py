@@ -1,0 +1,182 @@
+"""What a worker that is killed, stopped or poisoned costs its lanes: both stores, real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from inturn import HandlerFailed, InTurn
+from inturn.lanes.admin import LaneInfo
+from inturn.store import clock
+from tests.acceptance.lane_worker import ATTEMPTS, TTL, register
+from tests.acceptance.looks import stop
+from tests.acceptance.troupe import Child, Event, Troupe
+
+SLACK = 1.5
+"""What a busy machine may add."""
+
+
+@pytest.fixture
+async def app(store_url: str, namespace: str) -> AsyncIterator[InTurn]:
+    async with InTurn(store_url, namespace=namespace) as opened:
+        register(opened)
+        yield opened
+
+
+def worker(troupe: Troupe, app: InTurn, namespace: str, grace: float = 5) -> Child:
+    return troupe.run("lane_worker", app.process.store.url, namespace, str(grace))
+
+
+async def hears(child: Child, event: str, name: str = "", within: float = 30.0) -> Event:
+    return await asyncio.to_thread(child.hears, event, name, within)
+
+
+async def until_idle(app: InTurn, key: str, within: float = 5.0) -> LaneInfo:
+    ends_at = clock.now() + within
+    while (info := await app.lanes.inspect(key)).status != "idle":
+        assert clock.now() < ends_at, f"it is still {info}"
+        await asyncio.sleep(0.01)
+    return info
+
+
+async def test_the_turn_of_a_killed_worker_is_taken_over_within_a_lease_and_the_attempt_counts(
+    troupe: Troupe, app: InTurn, namespace: str
+) -> None:
+    first = worker(troupe, app, namespace)
+    await hears(first, "ready")
+    one = await app.submit("note", {"key": "k", "n": 1, "wait": True})
+    two = await app.submit("note", {"key": "k", "n": 2})
+    begun = await hears(first, "begun", "1")
+    second = worker(troupe, app, namespace)
+    await hears(second, "ready")
+    killed_at = clock.now()
+    first.kill()
+    again = await hears(second, "begun", "1", within=TTL + 1 + SLACK)
+    assert again["at"] - killed_at < TTL + 1 + SLACK
+    assert again["attempt"] == 2
+    assert again["fence"] > begun["fence"]
+    second.tell("go", name="1")
+    assert (await one.result(10), await two.result(10)) == (2, 1)
+    assert (await until_idle(app, "k")).state == [1, 2]
+    assert (await until_idle(app, "sink:k")).state == [1, 2]
+
+
+async def test_a_message_that_kills_its_worker_becomes_a_dead_letter_and_the_lane_goes_on_with_its_state(
+    troupe: Troupe, app: InTurn, namespace: str
+) -> None:
+    first = worker(troupe, app, namespace)
+    await hears(first, "ready")
+    assert await (await app.submit("note", {"key": "k", "n": 1})).result(10) == 1
+    poison = await app.submit("kill", {"key": "k", "n": 2})
+    after = await app.submit("note", {"key": "k", "n": 3})
+    for attempt in range(1, ATTEMPTS + 1):
+        doomed = first if attempt == 1 else worker(troupe, app, namespace)
+        assert (await hears(doomed, "begun", "2"))["attempt"] == attempt
+        assert await asyncio.to_thread(doomed.process.wait, 10) == 9
+    last = worker(troupe, app, namespace)
+    await hears(last, "ready")
+    with pytest.raises(HandlerFailed) as failed:
+        await poison.result(TTL + 10)
+    assert [error["type"] for error in failed.value.errors] == ["LeaseLost", "LeaseLost", "Exhausted"]
+    assert await after.result(10) == 1
+    assert (await until_idle(app, "k")).state == [1, 3], "the state survives the dead letter before it"
+    (letter,) = await app.dead_letters.list()
+    assert (letter.handler, letter.id, letter.body) == ("kill", "2", {"key": "k", "n": 2})
+
+
+@pytest.mark.parametrize("commits_at_once", [False, True], ids=["waits", "commits"])
+async def test_a_zombie_cannot_commit_and_the_state_is_written_once(
+    troupe: Troupe, app: InTurn, store_url: str, namespace: str, commits_at_once: bool
+) -> None:
+    zombie = worker(troupe, app, namespace)
+    await hears(zombie, "ready")
+    receipt = await app.submit("note", {"key": "k", "n": 1, "wait": True})
+    await hears(zombie, "begun", "1")
+    other = worker(troupe, app, namespace)
+    await hears(other, "ready")
+    await asyncio.to_thread(stop, zombie, store_url, namespace)
+    if commits_at_once:
+        zombie.tell("go", name="1")  # the first thing that it reads when it goes on
+    assert (await hears(other, "begun", "1", within=TTL + 1 + SLACK))["attempt"] == 2
+    other.tell("go", name="1")
+    assert await receipt.result(10) == 2
+    zombie.signal(signal.SIGCONT)
+    if not commits_at_once:
+        await hears(zombie, "cancelled", "1", within=SLACK)
+    later = await app.submit("note", {"key": "k", "n": 2})
+    await later.result(10)
+    assert (await until_idle(app, "k")).state == [1, 2]
+    assert (await until_idle(app, "sink:k")).state == [1, 2], "what a zombie sends is not sent"
+
+
+async def test_a_zombie_does_not_commit_while_another_is_in_the_turn(
+    troupe: Troupe, app: InTurn, store_url: str, namespace: str
+) -> None:
+    zombie, other = worker(troupe, app, namespace), worker(troupe, app, namespace)
+    for each in (zombie, other):
+        await hears(each, "ready")
+    await app.lanes.pause("k")
+    receipt = await app.submit("note", {"key": "k", "n": 1, "wait": True})
+    await asyncio.to_thread(stop, other, store_url, namespace)
+    await app.lanes.resume("k")
+    await hears(zombie, "begun", "1")
+    await asyncio.to_thread(stop, zombie, store_url, namespace)
+    zombie.tell("go", name="1")
+    other.signal(signal.SIGCONT)
+    await hears(other, "begun", "1", within=TTL + 1 + SLACK)
+    zombie.signal(signal.SIGCONT)
+    await _ended(zombie)
+    info = await app.lanes.inspect("k")
+    assert (info.status, info.state) == ("running", None)
+    other.tell("go", name="1")
+    assert await receipt.result(10) == 2
+    assert (await until_idle(app, "k")).state == [1]
+
+
+async def _ended(zombie: Child) -> None:
+    """It either saw its cancellation or finished its body; both end in a refused commit."""
+
+    def either() -> None:
+        try:
+            zombie.hears("cancelled", "1", within=3)
+        except AssertionError:
+            zombie.hears("done", "1", within=1)
+
+    await asyncio.to_thread(either)
+
+
+async def test_an_inline_caller_that_is_killed_costs_a_lease_and_its_message_is_gone(
+    troupe: Troupe, app: InTurn, namespace: str
+) -> None:
+    """As a worker's kill, with the difference that nobody gets the message."""
+    holder = troupe.run("lane_caller", app.process.store.url, namespace)
+    await hears(holder, "held")
+    waiting = asyncio.create_task(_take(app))
+    killed_at = clock.now()
+    holder.kill()
+    assert await asyncio.wait_for(waiting, 20) == []
+    assert clock.now() - killed_at < TTL + 1 + SLACK
+    assert (await until_idle(app, "k")).waiting == 0
+
+
+async def _take(app: InTurn) -> Any:
+    async with app.turn("k", state=list) as turn:
+        return turn.state
+
+
+async def test_a_forked_child_shares_no_lease_with_its_parent(troupe: Troupe, app: InTurn, namespace: str) -> None:
+    forking = troupe.run("lane_forking", app.process.store.url, namespace)
+    held, child = await hears(forking, "held"), await hears(forking, "child")
+    assert child["process"] != held["process"]
+    assert child["holds"] == 0
+    assert await hears(forking, "busy")
+    await hears(forking, "done")
+    parent = await hears(forking, "parent")
+    assert (parent["is_lost"], parent["status"]) == (False, 0)
+    await hears(forking, "committed")
+    assert (await until_idle(app, "mine")).state == ["parent"]
+    assert (await until_idle(app, "other")).state == ["child"]

@@ -1,0 +1,295 @@
+"""Order and failure: what holds back what, when a message is tried again, and what cannot happen after a lost lease."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from inturn import HandlerFailed, InTurn, Retry, Stop, Turn
+from tests.lanes.conftest import Gate, counted, until, until_status, working
+
+QUICK = (0.001, 0.01)
+
+
+async def test_block_tries_a_message_again_before_the_next_one(app: InTurn) -> None:
+    runs: list[Any] = []
+
+    @app.handler("h", key="k", attempts=3, backoff=QUICK)
+    async def h(turn: Turn[Any]) -> None:
+        runs.append((turn.body, turn.attempt))
+        if turn.body == 1 and turn.attempt < 3:
+            raise ValueError("not yet")
+
+    async with working(app):
+        receipts = [await app.submit("h", n) for n in (1, 2)]
+        for receipt in receipts:
+            await receipt.result(5)
+    assert runs == [(1, 1), (1, 2), (1, 3), (2, 1)]
+
+
+async def test_after_the_last_attempt_the_lane_goes_on(app: InTurn) -> None:
+    @app.handler("h", key="k", attempts=3, backoff=QUICK)
+    async def h(turn: Turn[Any]) -> str:
+        if turn.body == 1:
+            raise ValueError(f"attempt {turn.attempt}")
+        return "on"
+
+    async with working(app):
+        bad, good = [await app.submit("h", n) for n in (1, 2)]
+        with pytest.raises(HandlerFailed, match="attempt 3") as failed:
+            await bad.result(5)
+        assert await good.result(5) == "on"
+    assert [error["message"] for error in failed.value.errors] == ["attempt 1", "attempt 2", "attempt 3"]
+    assert failed.value.attempts == 3
+
+
+async def test_skip_is_a_dead_letter_at_once(app: InTurn) -> None:
+    runs: list[Any] = []
+
+    @app.handler("h", key="k", on_failure="skip", attempts=5)
+    async def h(turn: Turn[Any]) -> None:
+        runs.append(turn.body)
+        if turn.body == 1:
+            raise ValueError("no")
+
+    async with working(app):
+        bad, good = [await app.submit("h", n) for n in (1, 2)]
+        with pytest.raises(HandlerFailed):
+            await bad.result(5)
+        await good.result(5)
+    assert runs == [1, 2]
+
+
+async def test_park_stops_the_lane_until_someone_resumes_it(app: InTurn, caplog: pytest.LogCaptureFixture) -> None:
+    runs: list[Any] = []
+    before = counted("inturn_turns_total", outcome="park")
+
+    @app.handler("h", key="k:{k}", on_failure="park", attempts=2, backoff=QUICK)
+    async def h(turn: Turn[Any]) -> int:
+        runs.append((turn.body["n"], turn.attempt))
+        if turn.body["n"] == 1 and len(runs) < 3:
+            raise ValueError("broken")
+        return int(turn.body["n"])
+
+    async with working(app):
+        first, second = [await app.submit("h", {"k": 1, "n": n}) for n in (1, 2)]
+        info = await until_status(app, "k:1", "parked")
+        assert info.why == "ValueError: broken"
+        assert info.waiting == 2
+        assert [error["message"] for error in info.messages[0].errors] == ["broken", "broken"]
+        assert await (await app.submit("h", {"k": 2, "n": 9})).result(5) == 9, "other lanes go on"
+        runs.remove((9, 1))
+        assert await app.lanes.resume("k:1")
+        assert (await first.result(5), await second.result(5)) == (1, 2)
+        assert not await app.lanes.resume("k:1")
+    assert runs == [(1, 1), (1, 2), (1, 1), (2, 1)]
+    assert await app.dead_letters.list() == []
+    assert counted("inturn_turns_total", outcome="park") == before + 1
+    assert "fail key=k:1 handler=h" in caplog.text
+    assert "how=park" in caplog.text
+
+
+async def test_retry_waits_as_long_as_it_says_and_stop_does_not(app: InTurn) -> None:
+    at: list[float] = []
+
+    @app.handler("h", key="k", backoff=(50, 60))
+    async def h(turn: Turn[Any]) -> None:
+        at.append(time.monotonic())
+        if turn.attempt == 1:
+            raise Retry("busy there", after=0.3)
+        raise Stop("enough")
+
+    async with working(app):
+        receipt = await app.submit("h", 1)
+        info = await until_status(app, "k", "waiting")
+        assert 0.1 < info.messages[0].due_in_s <= 0.3
+        with pytest.raises(HandlerFailed, match="Stop: enough") as failed:
+            await receipt.result(5)
+    assert 0.3 <= at[1] - at[0] < 2
+    assert [error["type"] for error in failed.value.errors] == ["Retry", "Stop"]
+
+
+async def test_waiting_for_a_retry_holds_no_worker(app: InTurn) -> None:
+    @app.handler("h", key="k:{k}")
+    async def h(turn: Turn[Any]) -> int:
+        if turn.body["k"] == 1 and turn.attempt == 1:
+            raise Retry(after=0.5)
+        return turn.attempt
+
+    async with working(app, concurrency=1):
+        slow = await app.submit("h", {"k": 1})
+        await until_status(app, "k:1", "waiting")
+        for n in range(2, 12):
+            assert await (await app.submit("h", {"k": n})).result(5) == 1
+        assert (await app.lanes.inspect("k:1")).status == "waiting"
+        assert await slow.result(5) == 2
+
+
+async def test_the_time_limit_counts_as_an_attempt_and_the_lane_goes_on(app: InTurn) -> None:
+    cancelled: list[Any] = []
+
+    @app.handler("h", key="k", time_limit=0.3, attempts=2, backoff=QUICK, state=list)
+    async def h(turn: Turn[list[int]]) -> str:
+        turn.state.append(turn.body)
+        if turn.body == 1:
+            try:
+                await asyncio.sleep(30)
+            except asyncio.CancelledError:
+                cancelled.append(turn.attempt)
+                raise
+        return "on"
+
+    async with working(app):
+        slow, next_one = [await app.submit("h", n) for n in (1, 2)]
+        with pytest.raises(HandlerFailed, match=r"HandlerTimeout: .*its time limit of 0.3 s") as failed:
+            await slow.result(10)
+        assert await next_one.result(5) == "on"
+    assert failed.value.attempts == 2
+    assert cancelled == [1, 2]
+    assert (await app.lanes.inspect("k")).state == [2]
+
+
+async def test_a_handler_that_swallows_its_cancellation_cannot_commit(app: InTurn) -> None:
+    swallowed: list[int] = []
+
+    @app.handler("h", key="k", time_limit=0.3, attempts=2, backoff=QUICK, state=list)
+    async def h(turn: Turn[list[int]]) -> None:
+        turn.state.append(turn.attempt)
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            swallowed.append(turn.attempt)
+
+    async with working(app):
+        with pytest.raises(HandlerFailed, match="HandlerTimeout"):
+            await (await app.submit("h", 1)).result(10)
+    assert swallowed == [1, 2]
+    assert (await app.lanes.inspect("k")).state is None
+
+
+async def test_a_turn_whose_lane_was_cleared_is_cancelled_and_writes_nothing(app: InTurn, other: InTurn) -> None:
+    gate, ended = Gate(), asyncio.Event()
+    before = counted("inturn_turns_total", outcome="lost")
+
+    @app.handler("h", key="k", state=list)
+    async def h(turn: Turn[list[int]]) -> None:
+        turn.state.append(1)
+        try:
+            await gate.pass_through()
+        finally:
+            ended.set()
+
+    async with working(app):
+        await app.submit("h", 1)
+        await gate.reached.wait()
+        assert await other.lanes.clear("k") == 1
+        async with asyncio.timeout(5):
+            await ended.wait()
+
+        async def is_counted() -> bool:
+            return counted("inturn_turns_total", outcome="lost") == before + 1
+
+        await until(is_counted)
+    lane = await app.lanes.inspect("k")
+    assert (lane.status, lane.state) == ("idle", None)
+
+
+async def test_a_synchronous_handler_runs_in_a_thread_and_does_not_block_the_others(app: InTurn) -> None:
+    meet = threading.Barrier(2, timeout=5)
+
+    @app.handler("h", key="k:{k}", state=list)
+    def h(turn: Turn[list[int]]) -> bool:
+        meet.wait()  # only two that run at once get past it
+        turn.state.append(turn.body["k"])
+        return threading.current_thread() is threading.main_thread()
+
+    async with working(app):
+        receipts = [await app.submit("h", {"k": k}) for k in (1, 2)]
+        assert [await receipt.result(5) for receipt in receipts] == [False, False]
+    assert (await app.lanes.inspect("k:2")).state == [2]
+
+
+async def test_a_synchronous_handler_that_outlasts_its_limit_cannot_commit(app: InTurn) -> None:
+    go_on = threading.Event()
+
+    @app.handler("h", key="k", time_limit=0.2, attempts=1, state=list)
+    def h(turn: Turn[list[int]]) -> None:
+        turn.state.append(1)
+        go_on.wait(5)
+
+    async with working(app):
+        with pytest.raises(HandlerFailed, match="HandlerTimeout"):
+            await (await app.submit("h", 1)).result(5)
+        go_on.set()
+    assert (await app.lanes.inspect("k")).state is None
+
+
+async def test_a_handler_whose_own_task_was_cancelled_has_failed(app: InTurn) -> None:
+    """Nobody stops the worker: a CancelledError out of the handler is an error like any other, and is counted."""
+    runs: list[int] = []
+
+    @app.handler("h", key="k", attempts=2, backoff=QUICK)
+    async def h(turn: Turn[Any]) -> None:
+        runs.append(turn.attempt)
+        task = asyncio.create_task(asyncio.sleep(30))
+        task.cancel()
+        await task
+
+    async with working(app):
+        with pytest.raises(HandlerFailed, match="CancelledError"):
+            await (await app.submit("h", 1)).result(5)
+    assert runs == [1, 2]
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("\ud800"), ValueError("x" * 1_000_000), ValueError('"\\\n\0'), Unspeakable()], ids=range(4)
+)
+async def test_whatever_a_handler_raises_is_kept_and_the_lane_goes_on(app: InTurn, error: Exception) -> None:
+    @app.handler("h", key="k", attempts=1)
+    async def h(turn: Turn[Any]) -> str:
+        if turn.body == 1:
+            raise error
+        return "on"
+
+    async with working(app):
+        bad, good = [await app.submit("h", n) for n in (1, 2)]
+        with pytest.raises(HandlerFailed):
+            await bad.result(5)
+        assert await good.result(5) == "on"
+    (letter,) = await app.dead_letters.list()
+    assert letter.errors[-1]["type"] == type(error).__name__
+    assert len(str(letter.errors)) < 10_000
+
+
+async def test_every_transition_of_a_turn_is_logged_and_counted(app: InTurn, caplog: pytest.LogCaptureFixture) -> None:
+    outcomes = ("committed", "retry", "dead")
+    before = {name: counted("inturn_turns_total", outcome=name) for name in outcomes}
+    took, waited = counted("inturn_turn_seconds_count"), counted("inturn_turn_wait_seconds_count")
+
+    @app.handler("h", key="k", attempts=2, backoff=QUICK)
+    async def h(turn: Turn[Any]) -> None:
+        if turn.body == 1 or turn.attempt == 1:
+            raise ValueError("no")
+
+    async with working(app):
+        with pytest.raises(HandlerFailed):
+            await (await app.submit("h", 1)).result(5)
+        await (await app.submit("h", 2)).result(5)
+    for line in (
+        "begin key=k handler=h fence=", "attempt=1 how=retry: ValueError: no", "attempt=2 how=dead: ValueError: no",
+        "commit key=k fence=",
+    ):  # fmt: skip
+        assert line in caplog.text
+    now = {name: counted("inturn_turns_total", outcome=name) - before[name] for name in outcomes}
+    assert now == {"committed": 1, "retry": 2, "dead": 1}
+    assert counted("inturn_turn_seconds_count") == took + 1
+    assert counted("inturn_turn_wait_seconds_count") == waited + 4

@@ -1,0 +1,172 @@
+"""`app.turn`: one order with the submitted messages; the caller's own, and gone with it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from inturn import (
+    InTurn,
+    Turn,
+)
+from tests.lanes.conftest import Gate, MakeApp, apart, counted, put, until, until_status, until_waiting, working
+
+
+async def test_a_turn_commits_its_state_at_the_end_of_the_block(app: InTurn, other: InTurn) -> None:
+    for expected in range(3):
+        async with (app, other)[expected % 2].turn("k", state=dict) as turn:
+            assert (turn.state.get("n", 0), turn.version) == (expected, expected)
+            turn.state["n"] = expected + 1
+            assert (await app.lanes.inspect("k")).status == "running"
+    lane = await app.lanes.inspect("k")
+    assert (lane.state, lane.version, lane.status) == ({"n": 3}, 3, "idle")
+
+
+async def test_inline_turns_of_one_key_run_one_at_a_time_in_order(app: InTurn, other: InTurn) -> None:
+    order: list[int] = []
+    inside = 0
+
+    async def take(n: int) -> None:
+        nonlocal inside
+        async with (app, other)[n % 2].turn("k", state=list) as turn:
+            inside += 1
+            assert inside == 1
+            order.append(n)
+            await asyncio.sleep(0.001)
+            turn.state.append(n)
+            inside -= 1
+
+    async with app.turn("k"):
+        tasks = []
+        for n in range(10):
+            tasks.append(apart(take(n)))
+            await until_waiting(app, "k", n + 1)
+    await asyncio.gather(*tasks)
+    assert order == list(range(10))
+    assert (await app.lanes.inspect("k")).state == list(range(10))
+
+
+async def test_inline_turns_and_submitted_messages_stand_in_one_order(app: InTurn, other: InTurn) -> None:
+    @app.handler("h", key="k", state=list)
+    async def h(turn: Turn[list[str]]) -> None:
+        turn.state.append(f"submitted {turn.body}")
+
+    async def inline(n: int) -> None:
+        async with other.turn("k", state=list) as turn:
+            turn.state.append(f"inline {n}")
+
+    tasks = []
+    async with working(app):
+        async with app.turn("k"):
+            for n in range(6):
+                if n % 2:
+                    tasks.append(apart(inline(n)))
+                else:
+                    await app.submit("h", n)
+                await until_waiting(app, "k", n + 1)
+        await asyncio.gather(*tasks)
+        await until_status(app, "k", "idle")
+    assert (await app.lanes.inspect("k")).state == [
+        "submitted 0", "inline 1", "submitted 2", "inline 3", "submitted 4", "inline 5",
+    ]  # fmt: skip
+
+
+async def test_the_commit_before_hands_the_lane_to_the_waiting_caller_at_once(app: InTurn, other: InTurn) -> None:
+    loop = asyncio.get_running_loop()
+    began_at = 0.0
+
+    async def wait() -> None:
+        nonlocal began_at
+        async with other.turn("k"):
+            began_at = loop.time()
+
+    async with app.turn("k"):
+        waiting = apart(wait())
+        await until_waiting(app, "k", 1)
+        ended_at = loop.time()
+    await waiting
+    assert began_at - ended_at < 0.5, "by push, not by the next beat"
+
+
+async def test_a_body_that_raises_rolls_everything_back(app: InTurn, caplog: pytest.LogCaptureFixture) -> None:
+    @app.handler("out")
+    async def out(turn: Turn[Any]) -> None: ...
+
+    await put(app, "k", {"n": 1})
+    before = counted("inturn_turns_total", outcome="rolled back")
+    with pytest.raises(ValueError, match="mine"):
+        async with app.turn("k", state=dict, message_id="m") as turn:
+            turn.state["n"] = 2
+            turn.send("out", 1)
+            turn.result = "x"
+            raise ValueError("mine")
+    async with working(app):  # and it is not given to a worker
+        lane = await app.lanes.inspect("k")
+        assert (lane.status, lane.state, lane.version, lane.waiting) == ("idle", {"n": 1}, 1, 0)
+        assert (await app.lanes.inspect("k>out")).status == "idle"
+    async with app.turn("k", message_id="m"):  # it left no mark
+        pass
+    assert counted("inturn_turns_total", outcome="rolled back") == before + 1
+    assert "leave key=k fence=" in caplog.text
+    assert await app.dead_letters.list() == []
+
+
+async def test_a_rolled_back_turn_does_not_change_how_long_the_state_lives(app: InTurn) -> None:
+    await put(app, "k", {"n": 1}, state_ttl=600)
+    with pytest.raises(ValueError, match="mine"):
+        async with app.turn("k", state_ttl=5):
+            raise ValueError("mine")
+    lane = await app.lanes.inspect("k")
+    assert lane.state_expires_in_s is not None
+    assert lane.state_expires_in_s > 500
+
+
+async def test_a_turn_without_a_state_does_not_shorten_the_life_of_the_state(app: InTurn) -> None:
+    await put(app, "k", {"n": 1}, state_ttl=7 * 86400)
+    async with app.turn("k"):
+        pass
+    lane = await app.lanes.inspect("k")
+    assert lane.state_expires_in_s is not None
+    assert lane.state_expires_in_s > 6 * 86400
+
+
+async def test_a_task_that_outlives_the_turn_in_which_it_was_made_may_wait_for_the_lane(app: InTurn) -> None:
+    gate = Gate()
+
+    async def later() -> str:
+        await gate.pass_through()
+        async with app.turn("k"):
+            return "mine"
+
+    async with app.turn("k"):
+        task = asyncio.create_task(later())
+    gate.opened.set()
+    assert await asyncio.wait_for(task, 5) == "mine"
+
+
+async def test_a_caller_that_stops_waiting_is_gone_from_the_mailbox(app: InTurn, other: InTurn) -> None:
+    async def wait() -> None:
+        async with other.turn("k"):
+            raise AssertionError("unreachable")
+
+    async with app.turn("k"):
+        waiting = apart(wait())
+        await until_waiting(app, "k", 1)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        await until_waiting(app, "k", 0)
+
+    async def is_quiet() -> bool:
+        return other.process.registry.is_empty()
+
+    await until(is_quiet, 10)
+
+
+async def test_every_partition_has_its_own_lanes(make_app: MakeApp, store_url: str) -> None:
+    app = make_app(partitions=4)
+    await asyncio.gather(*(put(app, f"k{n}", {"n": n}) for n in range(20)))
+    for n in range(20):
+        async with app.turn(f"k{n}", state=dict) as turn:
+            assert turn.state == {"n": n}

@@ -1,0 +1,52 @@
+"""The pauses between attempts, and who decides whether there is another."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from inturn import Retry, Stop
+from inturn.lanes.retry import RetryRule, told
+
+
+@pytest.mark.parametrize(("attempt", "bound_ms"), [(1, 1000), (2, 2000), (4, 8000), (7, 60_000), (999, 60_000)])
+def test_a_pause_has_full_jitter_below_a_bound_that_doubles(attempt: int, bound_ms: int) -> None:
+    rule = RetryRule("block", 1000, 1.0, 60.0)
+    pauses = [rule.judge(ValueError(), attempt).delay_ms for _ in range(500)]
+    assert all(0 <= pause <= bound_ms for pause in pauses)
+    assert min(pauses) < bound_ms * 0.1
+    assert max(pauses) > bound_ms * 0.9
+
+
+def test_the_last_attempt_is_followed_by_what_was_asked_for() -> None:
+    assert RetryRule("block", 3, 1, 60).judge(ValueError(), 2).how == "retry"
+    assert RetryRule("block", 3, 1, 60).judge(ValueError(), 3).how == "dead"
+    assert RetryRule("park", 3, 1, 60).judge(ValueError(), 3).how == "park"
+    assert RetryRule("skip", 3, 1, 60).judge(ValueError(), 1).how == "dead"
+
+
+def test_a_handler_decides_by_what_it_raises() -> None:
+    rule = RetryRule("block", 3, 1, 60)
+    assert rule.judge(Retry(after=2.5), 1) == ("retry", 2500)
+    assert rule.judge(Retry(after=0), 1) == ("retry", 0)
+    assert rule.judge(Retry(after=10**9), 1).delay_ms == 7 * 86_400_000
+    assert rule.judge(Retry(), 1).how == "retry"
+    assert rule.judge(Retry(after=1), 3).how == "dead"
+    assert rule.judge(Stop(), 1).how == "dead"
+
+
+@pytest.mark.parametrize("after", [-1.0, float("nan"), float("inf")])
+def test_a_bad_pause_is_named_where_it_is_raised(after: float) -> None:
+    with pytest.raises(ValueError, match="after="):
+        Retry(after=after)
+
+
+def test_a_kept_error_says_what_happened_and_is_bounded() -> None:
+    try:
+        raise ValueError("x" * 10_000)
+    except ValueError as error:
+        kept = json.loads(told(error, 4))
+    assert (kept["type"], kept["attempt"], len(kept["message"])) == ("ValueError", 4, 2000)
+    assert len(kept["traceback"]) <= 2000
+    assert kept["at"] > 1_700_000_000_000

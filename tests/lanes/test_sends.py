@@ -1,0 +1,125 @@
+"""Sends: messages to other lanes, in the commit and never refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from inturn import (
+    BadMessage,
+    InTurn,
+    Turn,
+    UnknownHandler,
+)
+from tests.lanes.conftest import Gate, counted, until, until_status, working
+
+QUICK = (0.001, 0.01)
+
+
+async def test_sends_arrive_in_order_in_the_lane_of_this_key_and_their_handler(app: InTurn) -> None:
+    @app.handler("h", key="user:{user}")
+    async def h(turn: Turn[Any]) -> None:
+        for n in range(5):
+            turn.send("out", {"n": n})
+        turn.send("out", "elsewhere", key="other")
+
+    @app.handler("out", state=list)
+    async def out(turn: Turn[list[Any]]) -> None:
+        turn.state.append(turn.body)
+
+    before = counted("inturn_sends_total")
+    async with working(app):
+        await (await app.submit("h", {"user": 1})).result(5)
+        await until_status(app, "user:1>out", "idle")
+        await until_status(app, "other", "idle")
+    assert (await app.lanes.inspect("user:1>out")).state == [{"n": n} for n in range(5)]
+    assert (await app.lanes.inspect("other")).state == ["elsewhere"]
+    assert counted("inturn_sends_total") == before + 6
+
+
+async def test_a_send_is_in_the_commit_and_not_before(app: InTurn) -> None:
+    gate = Gate()
+
+    @app.handler("h", key="k")
+    async def h(turn: Turn[Any]) -> None:
+        turn.send("out", 1)
+        await gate.pass_through()
+
+    @app.handler("out")
+    async def out(turn: Turn[Any]) -> None: ...
+
+    async with working(app):
+        receipt = await app.submit("h", 1)
+        await gate.reached.wait()
+        assert (await app.lanes.inspect("k>out")).status == "idle"
+        await app.lanes.pause("k>out")
+        gate.opened.set()
+        await receipt.result(5)
+        assert (await app.lanes.inspect("k>out")).waiting == 1
+
+
+async def test_a_send_is_never_refused(app: InTurn) -> None:
+    """Not by a full mailbox, not by a stopped lane, not by the policy of its handler."""
+
+    @app.handler("out", key="out", max_waiting=1, busy="reject")
+    async def out(turn: Turn[Any]) -> None: ...
+
+    await app.submit("out", 0)
+    await app.lanes.pause("out")
+    async with app.turn("k") as turn:
+        for n in (1, 2):
+            turn.send("out", n, key="out")
+    info = await app.lanes.inspect("out")
+    assert (info.status, [message.body for message in info.messages]) == ("paused", [0, 1, 2])
+
+
+async def test_a_send_with_an_id_that_was_there_before_is_not_sent_twice(app: InTurn) -> None:
+    @app.handler("out", key="out", message_id="{id}", state=list)
+    async def out(turn: Turn[list[Any]]) -> None:
+        turn.state.append(turn.body["id"])
+
+    for _ in range(2):
+        async with app.turn("k") as turn:
+            turn.send("out", {"id": 1}, key="out")
+            turn.send("out", {"id": 2}, key="out")
+    async with working(app):
+        await until_status(app, "out", "idle")
+        async with app.turn("k") as turn:
+            turn.send("out", {"id": 1}, key="out")
+            turn.send("out", {"id": 3}, key="out")
+        await until_status(app, "out", "idle")
+    assert (await app.lanes.inspect("out")).state == [1, 2, 3]
+
+
+async def test_a_turn_may_send_to_its_own_lane(app: InTurn) -> None:
+    @app.handler("h", key="k", state=list)
+    async def h(turn: Turn[list[int]]) -> None:
+        turn.state.append(turn.body)
+        if turn.body < 5:
+            turn.send("h", turn.body + 1, key="k")
+
+    async with working(app):
+        await app.submit("h", 1)
+
+        async def all_done() -> bool:
+            return bool((await app.lanes.inspect("k")).state == [1, 2, 3, 4, 5])
+
+        await until(all_done)
+        await until_status(app, "k", "idle")
+
+
+async def test_what_cannot_be_sent_raises_in_the_turn(app: InTurn) -> None:
+    @app.handler("out", key="out:{user}")
+    async def out(turn: Turn[Any]) -> None: ...
+
+    async with app.turn("k") as turn:
+        with pytest.raises(UnknownHandler, match="'nope'"):
+            turn.send("nope", 1)
+        with pytest.raises(BadMessage, match="the body cannot be written"):
+            turn.send("out", object())
+        with pytest.raises(BadMessage, match="key='a>b'"):
+            turn.send("out", 1, key="a>b")
+        with pytest.raises(TypeError, match=r"message_id=1\.5"):
+            turn.send("out", 1, message_id=1.5)
+    assert await app.lanes.list() == []

@@ -1,0 +1,276 @@
+"""`app.run()` in this process: fair, bounded, woken by push, and untouched by a store that goes away."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from inturn import InTurn, SettingsError, Turn
+from inturn.lanes import worker as worker_module
+from inturn.services import PrivateRedis
+from inturn.settings import Settings
+from tests.lanes.conftest import Gate, MakeApp, counted, until, until_status, until_waiting, working
+
+
+async def test_lanes_run_side_by_side_up_to_the_concurrency(app: InTurn) -> None:
+    inside, most = 0, 0
+    enough = asyncio.Event()
+
+    @app.handler("h", key="k:{k}")
+    async def h(turn: Turn[Any]) -> None:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        if inside == 4:
+            enough.set()
+        await enough.wait()
+        await asyncio.sleep(0.002)
+        inside -= 1
+
+    receipts = [await app.submit("h", {"k": k}) for k in range(30)]
+    async with working(app, concurrency=4):
+        for receipt in receipts:
+            await receipt.result(10)
+    assert most == 4
+
+
+async def test_a_lane_with_many_messages_does_not_starve_the_others(app: InTurn) -> None:
+    turns: list[str] = []
+
+    @app.handler("h", key="{k}")
+    async def h(turn: Turn[Any]) -> None:
+        turns.append(turn.key)
+
+    for start in range(0, 2000, 200):
+        await asyncio.gather(*(app.submit("h", {"k": "many"}) for _ in range(start, start + 200)))
+    others = [await app.submit("h", {"k": f"few:{n}"}) for n in range(20)]
+    async with working(app, concurrency=1):
+        for receipt in others:
+            await receipt.result(30)
+        assert len(turns) < 20 * 17 + 50, "no more than a bounded run of the long lane for each of them"
+    assert turns.count("many") < 1000
+
+
+async def test_an_idle_worker_is_woken_by_push(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "LOOK_S", 30.0)
+    there, here = make_app(), make_app()
+    for each in (there, here):
+
+        @each.handler("h", key="k:{k}")
+        async def h(turn: Turn[Any]) -> int:
+            return int(turn.body["k"])
+
+    async with working(there):
+        for k in range(10):
+            assert await (await here.submit("h", {"k": k})).result(2) == k
+
+
+async def test_a_handler_that_only_one_worker_has_is_run_by_that_one(make_app: MakeApp) -> None:
+    one, two = make_app(), make_app()
+
+    @one.handler("a", key="k")
+    async def a(turn: Turn[Any]) -> str:
+        return "one"
+
+    @two.handler("b", key="k")
+    async def b(turn: Turn[Any]) -> str:
+        return "two"
+
+    async with working(one), working(two):
+        receipts = [await (one.submit("a", n) if n % 2 else two.submit("b", n)) for n in range(10)]
+        assert [await receipt.result(5) for receipt in receipts] == ["two", "one"] * 5
+
+
+async def test_a_message_that_no_living_worker_can_run_shows(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "COUNT_S", 0.05)
+    one, two = make_app(), make_app()
+
+    @one.handler("known", key="a")
+    async def known(turn: Turn[Any]) -> None: ...
+
+    @two.handler("rare", key="b")
+    async def rare(turn: Turn[Any]) -> None: ...
+
+    await two.submit("rare", 1)
+    async with working(one):
+        (lane,) = await one.lanes.list()
+        assert (lane.key, lane.status, lane.handler, lane.is_unhandled) == ("b", "ready", "rare", True)
+
+        async def is_counted() -> bool:
+            await one.submit("known", 1)
+            return counted("inturn_lanes_unhandled", handler="rare") == 1
+
+        await until(is_counted)
+        async with working(two):
+            await until_status(two, "b", "idle")
+            await two.lanes.pause("b")
+            await two.submit("rare", 2)
+
+            async def is_handled() -> bool:
+                await one.submit("known", 1)
+                return counted("inturn_lanes_unhandled", handler="rare") == 0
+
+            await until(is_handled)
+
+
+async def test_cancelling_run_hands_back_what_runs_and_what_was_given(app: InTurn, other: InTurn) -> None:
+    gate = Gate()
+    before = counted("inturn_turns_total", outcome="handed back")
+
+    @app.handler("h", key="k:{k}")
+    async def h(turn: Turn[Any]) -> int:
+        await gate.pass_through()
+        return turn.attempt
+
+    receipts = [await app.submit("h", {"k": k}) for k in (1, 1, 2)]
+    async with working(app):
+        await gate.reached.wait()
+        await until_status(app, "k:2", "running")
+    for k, waiting in ((1, 2), (2, 1)):
+        info = await other.lanes.inspect(f"k:{k}")
+        assert (info.status, info.waiting, info.messages[0].attempts) == ("ready", waiting, 0)
+    assert counted("inturn_turns_total", outcome="handed back") == before + 2
+    gate.opened.set()
+    async with working(app):
+        assert [await receipt.result(5) for receipt in receipts] == [1, 1, 1]
+
+
+async def test_a_worker_that_was_handed_back_to_leaves_no_error_later(
+    make_app: MakeApp, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Giving back is repeated when no bytes can be under way any more, and then finds the lane in any condition."""
+    app = make_app(store_timeout=0.3)
+    gate = Gate()
+
+    @app.handler("h", key="k")
+    async def h(turn: Turn[Any]) -> None:
+        await gate.pass_through()
+
+    await app.submit("h", 1)
+    async with working(app):
+        await gate.reached.wait()
+
+    async def is_quiet() -> bool:
+        return app.process.registry.is_empty()
+
+    await until(is_quiet, 10)
+    assert "beat failed" not in caplog.text
+    assert (await app.lanes.inspect("k")).status == "ready"
+
+
+async def test_a_worker_goes_on_when_the_store_was_away(fresh_redis: PrivateRedis, namespace: str) -> None:
+    settings = Settings(store_timeout=0.5)
+    async with InTurn(fresh_redis.url, namespace=namespace, settings=settings) as app:
+
+        @app.handler("h", key="k", state=list)
+        async def h(turn: Turn[list[int]]) -> int:
+            turn.state.append(turn.body)
+            return len(turn.state)
+
+        async with working(app) as worker:
+            assert await (await app.submit("h", 1)).result(5) == 1
+            failed = counted("inturn_store_failures_total", verb="claim")
+            fresh_redis.pause()
+
+            async def is_away() -> bool:
+                return counted("inturn_store_failures_total", verb="claim") > failed
+
+            try:
+                await until(is_away, 15)
+            finally:
+                fresh_redis.resume()
+            assert not worker.done()
+            receipt = await app.submit("h", 2)
+            assert await receipt.result(10) == 2
+
+
+async def test_running_without_a_handler_is_refused(app: InTurn) -> None:
+    with pytest.raises(SettingsError, match="register a handler first"):
+        await app.run()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        ({"concurrency": 0}, ValueError, "concurrency=0: must be between 1 and 10000"),
+        ({"concurrency": "4"}, TypeError, "concurrency='4': must be a whole number"),
+        ({"grace": -1}, ValueError, "grace=-1: must be greater"),
+        ({"grace": None}, TypeError, "grace=None: must be a number of seconds"),
+    ],
+)
+async def test_bad_input_is_named(app: InTurn, options: dict[str, Any], error: type[Exception], says: str) -> None:
+    @app.handler("h", key="k")
+    async def h(turn: Turn[Any]) -> None: ...
+
+    with pytest.raises(error, match=says):
+        await app.run(**options)
+
+
+async def test_a_worker_says_when_it_begins_and_ends(app: InTurn, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "inturn.worker")
+
+    @app.handler("h", key="k")
+    async def h(turn: Turn[Any]) -> None: ...
+
+    async with working(app, concurrency=3):
+        await (await app.submit("h", 1)).result(5)
+    assert "worker begins handlers=h concurrency=3" in caplog.text
+    assert "worker ends: 0 turns were handed back" in caplog.text
+
+
+async def test_sends_reach_lanes_of_every_partition_once_and_in_order(make_app: MakeApp) -> None:
+    app = make_app(partitions=4)
+
+    @app.handler("h", key="from:{n}")
+    async def h(turn: Turn[Any]) -> None:
+        for to in range(8):
+            for n in range(3):
+                turn.send("out", [turn.body["n"], n], key=f"to:{to}")
+
+    @app.handler("out", state=list)
+    async def out(turn: Turn[list[Any]]) -> None:
+        turn.state.append(turn.body)
+
+    async with working(app):
+        receipts = [await app.submit("h", {"n": n}) for n in range(6)]
+        for receipt in receipts:
+            await receipt.result(10)
+        for to in range(8):
+
+            async def all_there(key: str = f"to:{to}") -> bool:
+                return len((await app.lanes.inspect(key)).state or []) == 18
+
+            await until(all_there)
+    for to in range(8):
+        arrived = (await app.lanes.inspect(f"to:{to}")).state
+        for source in range(6):
+            assert [n for where, n in arrived if where == source] == [0, 1, 2]
+
+
+async def test_a_killed_connection_does_not_lose_the_sends_between_partitions(redis_url: str, namespace: str) -> None:
+    """The forward is done by hand after the commit, or by any process's beat: here its first try finds no store."""
+    settings = Settings(partitions=4)
+    async with (
+        InTurn(redis_url, namespace=namespace, settings=settings) as app,
+        InTurn(redis_url, namespace=namespace, settings=settings) as other,
+    ):
+
+        @app.handler("out", state=list)
+        async def out(turn: Turn[list[Any]]) -> None:
+            turn.state.append(turn.body)
+
+        async def nothing(source: int, target: int) -> int:
+            return 0
+
+        app.process.store.forward = nothing  # type: ignore[method-assign]
+        async with app.turn("from") as turn:
+            for to in range(8):
+                turn.send("out", to, key=f"to:{to}")
+        async with other.lock("anything"):  # a process that beats is enough
+            for to in range(8):
+                await until_waiting(other, f"to:{to}", 1)

@@ -1,0 +1,199 @@
+"""How a lane of the model goes on: whose turn it is, what is ready, what has ended. The verbs are in `lane_model`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from inturn.store.lane import read_ident
+
+PLACE_LIVES_MS = 3000
+CONFIRM_MS = 2000
+NOTE_MS = 60_000
+FOREVER = 10**15
+
+
+@dataclass
+class Message:
+    ident: str
+    place: tuple[int, int]
+    """Its rank and number: messages run in this order."""
+    body: bytes
+    ttl: int
+    limit: int
+    late: int
+    caller: str = ""
+    attempts: int = 0
+    after: int = 0
+    errors: int = 0
+    watchers: set[str] = field(default_factory=set)
+
+
+@dataclass
+class Lane:
+    keep: int
+    token: str = ""
+    fence: int = 0
+    """Told by the store; -1: not known yet."""
+    ttl: int = 0
+    ends: int = 0
+    lapses: int = 0
+    running: str = ""
+    awaited: set[str] = field(default_factory=set)
+    stopped: str = ""
+    mail: dict[str, Message] = field(default_factory=dict)
+    given: Message | None = None
+    """The submitted message that runs."""
+
+    def in_order(self) -> list[Message]:
+        return sorted(self.mail.values(), key=lambda message: message.place)
+
+
+class LaneLife:
+    def __init__(self) -> None:
+        self.now = 0
+        self.lanes: dict[str, Lane] = {}
+        self.states: dict[str, tuple[bytes, int]] = {}
+        """Of each key: the text and when it expires."""
+        self.marks: dict[tuple[str, str], tuple[bytes, int]] = {}
+        self.letters: dict[tuple[str, str], tuple[Message, int]] = {}
+        self.seen: dict[str, int] = {}
+        self.lost: dict[str, int] = {}
+        """Of each token whose lease was taken away: until when that is remembered."""
+        self.inbox: dict[str, set[tuple[str, str, str]]] = {}
+        self.claims: dict[str, tuple[list[tuple[str, str]], int]] = {}
+        self.ready: dict[str, tuple[str, int]] = {}
+        """Of each ready lane: its handler, and since when. What becomes ready in one beat is in no order."""
+        self._numbers = count(1)
+
+    # -- what there is -----------------------------------------------------------------------------------------
+
+    def state(self, key: str) -> bytes | None:
+        text, expires = self.states.get(key, (b"", 0))
+        return text if self.now < expires else None
+
+    def mark(self, key: str, ident: str) -> bytes | None:
+        result, until = self.marks.get((key, ident), (b"", 0))
+        return result if self.now < until else None
+
+    def ends_of(self, lane: Lane) -> int:
+        ends = min(self.seen.get(process_of(lane.token), -FOREVER) + lane.ttl, lane.ends)
+        return min(ends, lane.lapses) if lane.lapses else ends
+
+    def is_leased(self, lane: Lane) -> bool:
+        return lane.token != "" and self.now < self.ends_of(lane)
+
+    def _accept(
+        self, key: str, ident: str, rank: int, body: bytes, ttl: int, limit: int, keep: int, late: int, caller: str = ""
+    ) -> None:
+        lane = self.lanes.setdefault(key, Lane(keep))
+        lane.keep = keep
+        lane.mail[ident] = Message(ident, (rank, next(self._numbers)), body, ttl, limit, late, caller)
+        self.letters.pop((key, ident), None)
+        self._persist(key)
+        self._stir(key, lane)
+
+    def _persist(self, key: str) -> None:
+        if (text := self.state(key)) is not None:
+            self.states[key] = text, FOREVER
+
+    def _lease(self, lane: Lane, token: str, ident: str, ttl: int, limit: int) -> None:
+        lane.token, lane.fence, lane.running, lane.ttl = token, -1, ident, ttl
+        lane.ends, lane.lapses, lane.awaited = self.now + limit + ttl, 0, set()
+
+    def _end_lease(self, lane: Lane) -> None:
+        lane.token, lane.fence, lane.running, lane.lapses, lane.awaited, lane.given = "", 0, "", 0, set(), None
+
+    def _put_back(self, lane: Lane) -> None:
+        assert lane.given is not None
+        lane.mail[lane.running] = lane.given
+        self._end_lease(lane)
+
+    def _bury(self, key: str, lane: Lane, message: Message) -> None:
+        self.letters[key, message.ident] = message, lane.keep
+        self._tell_settled(message.watchers, key, message.ident)
+
+    def _take_away(self, key: str, lane: Lane, why: str) -> None:
+        token = lane.token
+        self._untell("turn", token, key)
+        self.lost[token] = self.now + NOTE_MS
+        self._tell(process_of(token), ("lost", token, key))
+        if lane.given:
+            lane.given.errors += 1
+            self._put_back(lane)
+        else:
+            self._tell_settled(lane.awaited, key, lane.running)
+            self._end_lease(lane)
+
+    def _stir(self, key: str, lane: Lane) -> None:
+        if not self.is_leased(lane):
+            self._advance(key, lane)
+
+    def _give_next(self, key: str, lane: Lane, token: str, can: Sequence[str]) -> Message | None:
+        head = lane.in_order()[0] if lane.mail else None
+        if token and head and not lane.stopped and not head.caller and head.after <= self.now:
+            is_late = head.late and self.now > head.late
+            if not is_late and read_ident(head.ident)[0] in can:
+                del lane.mail[head.ident]
+                head.attempts += 1
+                self._lease(lane, token, head.ident, head.ttl, head.limit)
+                lane.given = head
+                return head
+        self._advance(key, lane)
+        return None
+
+    def _advance(self, key: str, lane: Lane, rank: int = 0) -> None:
+        if lane.token:
+            if self.is_leased(lane):
+                return
+            self._take_away(key, lane, "expired")
+        ready = ""
+        while not lane.stopped and not ready and not lane.token:
+            if not lane.mail:
+                self._go_idle(key, lane)
+                return
+            head = lane.in_order()[0]
+            if head.caller:
+                del lane.mail[head.ident]
+                if self.now <= self.seen.get(process_of(head.caller), -FOREVER) + PLACE_LIVES_MS:
+                    self._offer(key, lane, head)
+                else:
+                    self._tell_settled(head.watchers, key, head.ident)
+            elif head.late and self.now > head.late:
+                del lane.mail[head.ident]
+                head.errors += 1
+                self._bury(key, lane, head)
+            elif head.after > self.now:
+                break
+            else:
+                ready = read_ident(head.ident)[0]
+        if self.ready.get(key, ("", 0))[0] != ready:
+            self.ready.pop(key, None)
+            if ready:
+                self.ready[key] = ready, rank or next(self._numbers)
+
+    def _offer(self, key: str, lane: Lane, message: Message) -> None:
+        self._lease(lane, message.caller, message.ident, message.ttl, message.limit)
+        lane.awaited, lane.lapses = message.watchers, self.now + CONFIRM_MS
+        self._tell(process_of(message.caller), ("turn", message.caller, key))
+
+    def _go_idle(self, key: str, lane: Lane) -> None:
+        self.ready.pop(key, None)
+        del self.lanes[key]
+        if (text := self.state(key)) is not None and lane.keep:
+            self.states[key] = text, self.now + lane.keep
+
+    def _tell(self, process: str, notice: tuple[str, str, str]) -> None:
+        self.inbox.setdefault(process, set()).add(notice)
+
+    def _untell(self, kind: str, token: str, name: str) -> None:
+        self.inbox.get(process_of(token), set()).discard((kind, token, name))
+
+    def _tell_settled(self, processes: Iterable[str], key: str, ident: str) -> None:
+        for process in processes:
+            self._tell(process, ("settled", f"{process}#0", f"{key}\0{ident}"))
+
+
+def process_of(token: str) -> str:
+    return token.rpartition("#")[0]

@@ -1,0 +1,64 @@
+"""A file that an older inturn made, with the tables of locks only, is brought up to date when it is opened."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from importlib.resources import files
+
+from inturn.store.protocol import Acquired, Released
+from inturn.store.sqlite.connection import APPLICATION_ID, SCHEMA_VERSION
+from tests.store.sqlite.opener import Opener, path_of, run
+from tests.store.world import Peer
+
+HELD = "host:1:old#1"
+
+
+def make_version_1(peer: Peer) -> None:
+    """As version 1 left it, with a lock that is held in it."""
+    connection = sqlite3.connect(path_of(peer))
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.executescript((files("inturn.store.sqlite") / "schema.sql").read_text("utf-8"))
+    connection.execute("INSERT INTO store VALUES (1, 'inturn', 1000, 1000, 1000, '')")
+    connection.execute("INSERT INTO grants VALUES ('n', ?, 'me', 1, 1000, 1000, 0, 0, 0, 1, 1, NULL)", (HELD,))
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute("PRAGMA user_version = 1")
+    connection.commit()
+    connection.close()
+
+
+def tables_of(peer: Peer) -> set[str]:
+    connection = sqlite3.connect(path_of(peer))
+    found = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+    connection.close()
+    return found
+
+
+async def test_a_file_of_version_1_is_upgraded_in_place(open_peer: Opener) -> None:
+    peer = open_peer()
+    make_version_1(peer)
+    busy: Acquired = await peer.acquire(peer.ask("n", wait=False))
+    assert (busy.status, busy.other) == ("busy", HELD)
+    await peer.put("k", "m")
+    assert (await peer.claim_one()).key == "k"
+    assert await peer.store.release("n", HELD) == Released("released")
+    assert await run(peer, lambda tx: tx.execute("PRAGMA user_version").fetchone()) == (SCHEMA_VERSION,)
+
+
+async def test_an_upgraded_file_has_the_tables_of_a_new_one(open_peer: Opener) -> None:
+    new, old = open_peer(namespace="other"), open_peer()
+    make_version_1(old)
+    await new.store.check()
+    await old.store.check()
+    path = path_of(new)
+    fresh = sqlite3.connect(path.with_name(f"{path.stem}.other{path.suffix}"))
+    assert tables_of(old) == {sql for (sql,) in fresh.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+    fresh.close()
+
+
+async def test_many_processes_may_upgrade_the_file_at_once(open_peer: Opener) -> None:
+    peers = [open_peer(process=f"host:1:{number}") for number in range(8)]
+    make_version_1(peers[0])
+    await asyncio.gather(*(peer.store.check() for peer in peers))
+    answers = await asyncio.gather(*(peer.submit("k", "m") for peer in peers))
+    assert sorted(answer.status for answer in answers) == ["accepted"] + ["pending"] * 7
