@@ -38,9 +38,9 @@ from inturn.errors import (
     UnknownHandler,
 )
 from inturn.lanes.dedup import AsyncMessageDeduplicationManager, MessageDeduplicationManager
+from inturn.lanes.effects import Message, Turn
 from inturn.lanes.receipt import Receipt
 from inturn.lanes.template import content_id
-from inturn.lanes.turn import Message, Turn
 from inturn.locks.conversation import ConversationLock
 from inturn.locks.lease import Lease
 from inturn.locks.lock import Lock

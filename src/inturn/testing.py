@@ -18,8 +18,9 @@ from weakref import WeakSet
 from inturn.app import InTurn
 from inturn.errors import HandlerFailed, HandlerSignal, LeaseLost
 from inturn.lanes import text
+from inturn.lanes.effects import Turn
 from inturn.lanes.runtime import Runtime
-from inturn.lanes.turn import Turn, take_turn
+from inturn.lanes.turn import take_turn
 from inturn.locks import arguments
 from inturn.settings import Settings
 from inturn.store.lane import Given, read_ident

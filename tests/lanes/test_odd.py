@@ -90,7 +90,7 @@ async def test_a_turn_whose_lease_is_gone_cannot_commit_whatever_became_of_the_l
                     await other.lanes.pause("k")
                 else:
                     await other.submit("h", 1)
-                await other.process.store.leave("k", turn._lease.token, turn._ident, turn.fence)
+                await other.process.store.leave("k", turn.lease.token, turn._ident, turn.fence)
         info = await other.lanes.inspect("k")
         assert info.state is None
         assert await other.lanes.clear("k") == (0 if is_paused else 1)

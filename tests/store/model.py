@@ -58,6 +58,7 @@ class Model:
             return "own"
         if not request.wait:
             return "busy"
+        self.lost.discard(request.token)
         lock.queue[request.token] = (-request.priority, next(self._numbers), request)
         return "waiting"
 

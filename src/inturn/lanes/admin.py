@@ -114,6 +114,8 @@ def _info(view: LaneView) -> LaneInfo:
     running = None
     if messages and is_running and (messages[0].handler, messages[0].id) == (handler, message_id):
         running = messages.pop(0)
+    elif is_running:  # inline: the store has nothing of it but the lease
+        running = MessageInfo(handler, message_id, 0, 1, view.since_ms / 1000, 0.0, True, None, ())
     version, _, state = (view.state or b"0 null").partition(b" ")
     expires_in_s = view.state_ttl_ms / 1000 if view.state_ttl_ms >= 0 else None
     return LaneInfo(

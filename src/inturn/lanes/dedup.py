@@ -124,7 +124,7 @@ class MessageDeduplicationManager(_Manager):
             self._run: Run = run_at_once
             return marks.of_client(given)
         if source.is_sync_app(given):
-            self._run = given.run
+            self._run = given.runner.run
             return marks.of_app(given.inner)
         if source.is_app(given):
             runner, process = Runner(), given.process

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import re
 from collections.abc import Callable
@@ -22,6 +23,10 @@ MAX_WINDOW_S = 7 * 86400.0
 MAX_STATE_TTL_S = 366 * 86400.0
 MAX_WAITING = 10_000
 _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+
+
+class HandlerError(Exception):
+    """What a handler raised that must not go further as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,19 @@ class Handler:
         if self.body is not None:
             return self.body.write(body, "the body", text.MAX_BODY)
         return text.write(body, "the body", text.MAX_BODY)
+
+    async def call(self, turn: Any) -> Any:
+        """Run it. A plain function runs in a thread; that, too, can be cancelled only between its awaits: never."""
+        try:
+            return await (self.run(turn) if self.is_async else asyncio.to_thread(self.run, turn))
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling() == 0:  # nobody cancelled us: it is the handler's own error
+                raise HandlerError(f"the handler raised CancelledError: {error}") from error
+            raise
+        except SystemExit as error:
+            # must not end the worker and count as nothing, or the message would end one worker after the other
+            raise HandlerError(f"the handler raised SystemExit: {error}") from error
 
     def read_body(self, written: bytes) -> Any:
         return self.body.read(written) if self.body is not None else text.read(written)

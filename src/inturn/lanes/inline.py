@@ -23,13 +23,15 @@ from inturn.errors import (
 )
 from inturn.lanes import runtime as context
 from inturn.lanes import template
+from inturn.lanes.effects import Message, Turn
 from inturn.lanes.handler import Timing, one_of
 from inturn.lanes.lease import TurnLease
 from inturn.lanes.receipt import Receipt
+from inturn.lanes.retry import words_of
 from inturn.lanes.runtime import Runtime
 from inturn.lanes.shape import StateShape
 from inturn.lanes.submit import busy_lane
-from inturn.lanes.turn import Message, Turn, commit
+from inturn.lanes.turn import commit
 from inturn.locks import arguments
 from inturn.observe import metrics
 from inturn.store import clock
@@ -152,14 +154,14 @@ class InlineTurn(Generic[S]):
     ) -> None:
         turn = self._turn
         assert turn is not None, "entered before it is left"
-        lease = turn._lease
+        lease = turn.lease
         context.leave(turn)
         turn.is_over = True
         try:
             is_ours = await lease.leave()
             if error is None:
                 lease.check()
-                await commit(turn, is_submitted=False, window_ms=self._timing.window_ms if self._has_id else 0)
+                await commit(turn, turn.effects(is_submitted=False, has_mark=self._has_id))
                 return
         except BaseException as failure:
             lease.abandon()
@@ -174,9 +176,9 @@ class InlineTurn(Generic[S]):
 
     async def _roll_back(self, turn: Turn[S], error: BaseException) -> None:
         """Nothing was written, so there is nothing to undo but the lease."""
-        lease = turn._lease
+        lease = turn.lease
         metrics.turns.labels("rolled back").inc()
-        log.info("leave key=%s fence=%d: %s: %s", turn.key, turn.fence, type(error).__name__, error)
+        log.info("leave key=%s fence=%d: %s", turn.key, turn.fence, words_of(error))
         if lease.why_lost:
             lease.abandon()
             return

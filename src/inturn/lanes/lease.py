@@ -55,6 +55,11 @@ class TurnLease:
     def is_overdue(self) -> bool:
         return self.why_lost == OVERDUE
 
+    @property
+    def is_lost(self) -> bool:
+        """Lost, and not by its own fault: running out of time is a failure of the attempt."""
+        return bool(self.why_lost) and not self.is_overdue
+
     def remaining(self) -> float:
         """Seconds for which the lease is certain, if nothing renews it."""
         if self.why_lost or self._is_over:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from typing import Any, Protocol
+from typing import Protocol
 
 from inturn.errors import StoreUnavailable
 from inturn.locks import source
@@ -123,16 +123,4 @@ def of_client(client: source.Client) -> Marks:
 
 def of_app(app: source.App) -> Marks:
     is_redis = callable(getattr(app.process.store, "command", None))
-    return StringMarks(_AppCommands(app.process)) if is_redis else LeaseMarks(app.process)
-
-
-class _AppCommands:
-    """Through the app's own connection, once its store was found fit."""
-
-    def __init__(self, process: Process) -> None:
-        self._process = process
-
-    async def command(self, *command: Any) -> Any:
-        await self._process.ready()
-        store: Any = self._process.store
-        return await store.command(*command)
+    return StringMarks(source.AppCommands(app.process)) if is_redis else LeaseMarks(app.process)

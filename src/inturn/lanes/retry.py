@@ -17,6 +17,13 @@ MAX_ERROR = 2000
 MAX_DELAY_S = 7 * 86400.0
 
 
+class Exhausted(Exception):
+    """Every attempt was given, and none came back: the worker died each time."""
+
+    def __init__(self, attempts: int) -> None:
+        super().__init__(f"given {attempts} times, and no worker came back with it")
+
+
 class Verdict(NamedTuple):
     how: Literal["retry", "dead", "park"]
     delay_ms: int = 0
@@ -34,23 +41,29 @@ class RetryRule(NamedTuple):
         if isinstance(error, Stop) or (self.on_failure == "skip" and not isinstance(error, Retry)):
             return Verdict("dead")
         if attempt >= self.attempts:
-            return self.exhausted()
+            return Verdict("park" if self.on_failure == "park" else "dead")
         if isinstance(error, Retry) and error.after is not None:
             return Verdict("retry", round(min(error.after, MAX_DELAY_S) * 1000))
         bound = min(self.most_s, self.first_s * 2.0 ** (attempt - 1))
         return Verdict("retry", round(random.uniform(0.0, bound) * 1000))
 
-    def exhausted(self) -> Verdict:
-        return Verdict("park" if self.on_failure == "park" else "dead")
+
+def words_of(error: BaseException) -> str:
+    """What an error says, whatever it is."""
+    try:
+        return f"{type(error).__name__}: {error}"[:MAX_ERROR]
+    except Exception as wordless:  # noqa: BLE001 - an error that cannot be told must not keep its message from failing
+        return f"{type(error).__name__}: it cannot say what it is ({type(wordless).__name__})"
 
 
 def told(error: BaseException, attempt: int) -> str:
     """An error as it is kept with its message."""
+    kind, _, message = words_of(error).partition(": ")
     lines = traceback.format_exception(error)
     return json.dumps(
         {
-            "type": type(error).__name__,
-            "message": str(error)[:MAX_ERROR],
+            "type": kind,
+            "message": message,
             "attempt": attempt,
             "at": round(time.time() * 1000),
             "traceback": "".join(lines)[-MAX_ERROR:],

@@ -16,7 +16,7 @@ from inturn.store.lane import Send, ident_of
 from inturn.store.protocol import Notice
 
 if TYPE_CHECKING:
-    from inturn.lanes.turn import Turn
+    from inturn.lanes.effects import Turn
     from inturn.lanes.worker import Worker
 
 log = logging.getLogger("inturn.lanes")
@@ -86,7 +86,7 @@ class Runtime:
         frame = _within.get()
         while frame is not None:
             turn = frame.turn
-            if turn.key == key and not turn.is_over and turn.is_of(self):
+            if turn.key == key and not turn.is_over and turn.runtime is self:
                 raise OwnLane(key)
             frame = frame.outer
 

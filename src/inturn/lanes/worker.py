@@ -42,6 +42,7 @@ class Worker:
         self._ended = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._counted_at = 0.0
+        self._first = 0
 
     def stop(self) -> None:
         """Take no new turns; called a second time: do not wait for the running ones either."""
@@ -94,8 +95,11 @@ class Worker:
     async def _claim(self, count: int) -> Claimed:
         process = self._runtime.process
         call = process.registry.new_token()
+        handlers = tuple(self._runtime.handlers)
+        # each comes first in its turn, or the first one's lanes would starve the others'
+        self._first = (self._first + 1) % len(handlers)
         try:
-            return await process.store.claim(call, tuple(self._runtime.handlers), count)
+            return await process.store.claim(call, handlers[self._first :] + handlers[: self._first], count)
         except BaseException:
             # what was given, if anything, is not known: have it given back
             for partition in range(process.store.partitions):

@@ -75,7 +75,7 @@ class DistributedLockManager(_Manager):
             self._run: Run = run_at_once
             return source.of_client(given)
         if source.is_sync_app(given):
-            self._run = given.run
+            self._run = given.runner.run
             return source.of_app(given.inner)
         if source.is_app(given):
             runner, process = Runner(), given.process

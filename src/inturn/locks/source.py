@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Coroutine
 from typing import Any, Protocol, TypeGuard, TypeVar
 
 from inturn.locks.plain import LeaseLocks, PlainLocks, SeenThrough, StringLocks
 from inturn.process.process import Process
+from inturn.process.runner import Runner
 
 T = TypeVar("T")
 
@@ -30,7 +30,8 @@ class SyncApp(Protocol):
     @property
     def inner(self) -> App: ...
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T: ...
+    @property
+    def runner(self) -> Runner: ...
 
 
 def is_client(source: object, *, is_async: bool) -> TypeGuard[Client]:
@@ -44,7 +45,7 @@ def is_app(source: object) -> TypeGuard[App]:
 
 
 def is_sync_app(source: object) -> TypeGuard[SyncApp]:
-    return is_app(getattr(source, "inner", None)) and callable(getattr(source, "run", None))
+    return is_app(getattr(source, "inner", None)) and isinstance(getattr(source, "runner", None), Runner)
 
 
 def of_client(client: Client) -> PlainLocks:
@@ -57,7 +58,7 @@ def of_client(client: Client) -> PlainLocks:
 def of_app(app: App) -> PlainLocks:
     """On Redis the lock is shared with whoever speaks the protocol; on SQLite with other apps alone."""
     is_redis = callable(getattr(app.process.store, "command", None))
-    locks = StringLocks(_AppCommands(app.process)) if is_redis else LeaseLocks(app.process)
+    locks = StringLocks(AppCommands(app.process)) if is_redis else LeaseLocks(app.process)
     return SeenThrough(locks)
 
 
@@ -71,7 +72,7 @@ def on_a_loop(source: Client | App, field: str) -> PlainLocks:
     )
 
 
-class _AppCommands:
+class AppCommands:
     """Through the app's own connection, once its store was found fit."""
 
     def __init__(self, process: Process) -> None:

@@ -148,7 +148,7 @@ class Failure(NamedTuple):
     """Why and how a turn of a submitted message ended with nothing done.
 
     `retry`: again after `delay_ms`, ahead of what came later. `dead`: to the dead letters. `park`: back to its place,
-    and the lane stops. `back`: as if it had not been given. Without an `error` the attempt does not count.
+    and the lane stops. `back`: as if it had not been given. Of the last two, the attempt counts if there is an `error`.
     """
 
     key: str

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
 from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 from inturn import app as asynchronous
 from inturn.locks import arguments
@@ -74,19 +74,8 @@ class InTurn:
         """
         return InlineTurn(self.runner, self.inner.turn(key, **options))
 
-    @overload
-    def run(self, concurrency: int = 10, grace: arguments.Seconds = 30) -> None: ...
-
-    @overload
-    def run(self, concurrency: Coroutine[Any, Any, T]) -> T: ...
-
-    def run(self, concurrency: Any = 10, grace: arguments.Seconds = 30) -> Any:
-        """Work, until SIGTERM or SIGINT if this is the main thread, else until the app is closed.
-
-        A coroutine instead of a number is run on the background loop, and this answers what it answers.
-        """
-        if isinstance(concurrency, Coroutine):
-            return self.runner.run(concurrency)
+    def run(self, concurrency: int = 10, grace: arguments.Seconds = 30) -> None:
+        """Work, until SIGTERM or SIGINT if this is the main thread, else until the app is closed."""
         with _signals() as news:  # before the worker begins, so that none is missed
             working = self.runner.start(self.inner.run(concurrency, grace))
             working.add_done_callback(lambda _: news.put("ended"))
@@ -98,7 +87,6 @@ class InTurn:
                 raise
         with contextlib.suppress(CancelledError):  # stopped before it began
             working.result()
-        return None
 
     async def _stop(self, working: Future[None]) -> None:
         workers = list(self.inner.runtime.workers)

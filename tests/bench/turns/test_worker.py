@@ -13,7 +13,7 @@ from inturn.bench.place import Place
 from inturn.bench.plan import Plan
 from inturn.bench.turns.start import submit_to_start
 from inturn.bench.turns.worker import Mailbox, burst_handover, growth_mailbox, working
-from inturn.lanes.turn import Turn
+from inturn.lanes.effects import Turn
 
 
 def quiet(what: str) -> None:

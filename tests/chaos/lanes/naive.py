@@ -18,6 +18,7 @@ import redis.asyncio
 from redis.exceptions import RedisError
 
 from inturn.errors import StoreUnavailable
+from inturn.store import clock
 from tests.chaos.lanes.load import Fails, LaneLoad, apply, fresh_state
 from tests.chaos.lanes.sides import Entry, InlineOutcome
 from tests.chaos.naive import RELEASE, pid_of
@@ -44,12 +45,14 @@ class NaiveSlip:
         self._job = job
 
     async def result(self, timeout: float) -> Entry:
-        async with asyncio.timeout(timeout):
-            while True:
-                found = await self._side.result(self._job["key"], self._job["by"], self._job["id"])
-                if found is not None:
-                    return found
-                await asyncio.sleep(LOOKS_EVERY_S)
+        # its calls are not cancelled: a pool of connections may not survive that
+        gives_up_at = clock.now() + timeout
+        while clock.now() < gives_up_at:
+            found = await self._side.result(self._job["key"], self._job["by"], self._job["id"])
+            if found is not None:
+                return found
+            await asyncio.sleep(LOOKS_EVERY_S)
+        raise TimeoutError
 
 
 class NaiveSide:

@@ -77,6 +77,11 @@ class Result:
         return sum(len(state["list"]) for state in self.found.lanes.values())
 
     @property
+    def inline(self) -> int:
+        """Turns among them that were inline."""
+        return sum(1 for state in self.found.lanes.values() for entry in state["list"] if entry["by"] == "inline")
+
+    @property
     def sends(self) -> int:
         """That arrived."""
         hops = sum(1 for state in self.found.lanes.values() for entry in state["list"] if entry["by"] == "hop")

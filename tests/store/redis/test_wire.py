@@ -58,7 +58,7 @@ def test_more_names_than_are_kept_still_give_the_right_bytes(monkeypatch: pytest
         name = f"lock-{number}"
         call = (load("release"), (f"ns:{{0}}:lock:{name}",), ("ns:{0}:", name), (f"t#{number}", number))
         assert kept.call(*call) == packed(*call)
-        assert len(kept._heads) <= 10
+        assert len(kept._kept) <= 10
 
 
 def test_the_call_with_the_source_in_it_carries_the_same_arguments() -> None:

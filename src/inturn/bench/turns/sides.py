@@ -20,7 +20,7 @@ from inturn.bench.place import Place
 from inturn.bench.turns.plain_pool import PlainPool
 from inturn.bench.turns.state import some_state
 from inturn.errors import InTurnError
-from inturn.lanes.turn import Turn
+from inturn.lanes.effects import Turn
 from inturn.process.identity import new_process
 from inturn.store.lane import Commit, Opening, ident_of
 

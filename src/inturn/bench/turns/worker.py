@@ -19,7 +19,7 @@ from inturn.bench.figures import Figure, Rounds, ratio, rounded
 from inturn.bench.place import Place
 from inturn.bench.plan import FEW_WAITING, MANY_WAITING, Plan
 from inturn.bench.turns.state import some_state
-from inturn.lanes.turn import Turn
+from inturn.lanes.effects import Turn
 from inturn.lanes.worker import RUN, Worker
 
 BURSTS = 20

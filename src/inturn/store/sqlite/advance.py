@@ -117,7 +117,8 @@ def offer(tx: Transaction, lane: Lane, message: Message) -> None:
     lease_to(tx, lane, token, message.ident, message.ttl, message.limit)
     lane.awaited = message.watchers
     tx.tell(process_of(token), "turn", token, lane.key)
-    lane.lapse = lane.alarm = tx.now + CONFIRM_MS
+    lane.lapse = tx.now + CONFIRM_MS
+    lane.alarm = lane_ends(tx, lane)
 
 
 def go_idle(tx: Transaction, lane: Lane) -> None:
@@ -157,6 +158,8 @@ def advance(tx: Transaction, lane: Lane) -> None:
             break
         else:
             ready = message.handler
+            if message.late:
+                lane.alarm = message.late + 1
             break
     stand_ready(tx, lane, ready)
     save_lane(tx, lane)

@@ -86,7 +86,7 @@ local function offer(key, lane, ident, message)
   lane[AWAITED] = message[WATCHERS]
   local heard = tell(process_of(token), turn_notice(token, key))
   lane[LAPSE] = now + (heard > 0 and CONFIRM_TURN_MS or CONFIRM_TURN_UNHEARD_MS)
-  alarm(key, lane[LAPSE])
+  alarm(key, lane_ends(lane))
 end
 
 -- Nothing runs and nothing waits: what is left is the state, which lives on for its own time.
@@ -131,7 +131,11 @@ local function advance(key, lane)
       break
     else
       ready = handler_of(ident)
-      redis.call('ZREM', prefix .. 'alarms', key)
+      if message[LATE] > 0 then
+        alarm(key, message[LATE] + 1)
+      else
+        redis.call('ZREM', prefix .. 'alarms', key)
+      end
       break
     end
   end
