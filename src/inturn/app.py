@@ -16,8 +16,9 @@ from inturn.lanes.inline import InlineBusy, InlineTurn
 from inturn.lanes.receipt import Receipt
 from inturn.lanes.retry import OnFailure
 from inturn.lanes.runtime import Runtime
+from inturn.lanes.signals import stops_on_signals
 from inturn.lanes.submit import submit
-from inturn.lanes.worker import Worker, stops_on_signals
+from inturn.lanes.worker import Worker
 from inturn.locks import arguments
 from inturn.locks.admin import Locks
 from inturn.locks.deadlock import DeadlockWatch
@@ -220,6 +221,8 @@ class InTurn:
                 default.dedup_window if dedup_window is None else dedup_window,
                 default.state_ttl if state_ttl is None else state_ttl,
             )
+        if max_waiting != MAX_WAITING:
+            arguments.whole(max_waiting, "max_waiting", 1, 10_000_000)
         return InlineTurn(self.runtime, key, message_id, busy, wait, state, initial, timing, max_waiting)
 
     async def run(self, concurrency: int = 10, grace: arguments.Seconds = 30) -> None:

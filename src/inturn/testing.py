@@ -161,7 +161,7 @@ async def _take(runtime: Runtime, given: Given) -> Ran:
     name, message_id = read_ident(given.ident)
     store, attempt = runtime.process.store, given.attempts
     with _overheard(runtime, name) as heard:
-        await take_turn(runtime, given, given.state, goes_on=False)
+        await take_turn(runtime, given, given.state, goes_on=lambda: False)
     ran = partial(Ran, given.key, name, message_id, attempt)
     became = await store.attend(given.key, given.ident)
     if became.status == "done":

@@ -33,7 +33,14 @@ class Turn(Generic[S]):
     )  # fmt: skip
 
     def __init__(
-        self, runtime: Runtime, key: str, ident: str, lease: TurnLease, timing: Timing, shape: StateShape | None
+        self,
+        runtime: Runtime,
+        key: str,
+        ident: str,
+        lease: TurnLease,
+        timing: Timing,
+        shape: StateShape | None,
+        stored: bytes | None,
     ) -> None:
         self.key = key
         self.handler, _ = read_ident(ident)
@@ -48,7 +55,7 @@ class Turn(Generic[S]):
         self.lease = lease
         self._timing = timing
         self._shape = shape
-        self._stored: bytes | None = None
+        self._stored = stored
         self.sends: list[Send] = []
 
     @property
@@ -80,11 +87,10 @@ class Turn(Generic[S]):
         fresh_id = f"{self.fence}.{len(self.sends)}"
         self.sends.append(self.runtime.make_send(target, lane, body, chosen, fresh_id))
 
-    def read_state(self, stored: bytes | None) -> None:
-        self._stored = stored
+    def read_state(self) -> None:
         if self._shape is not None:
             try:
-                self.state, self.version = self._shape.load(stored)
+                self.state, self.version = self._shape.load(self._stored)
             except ValueError as error:
                 raise StateMismatch(self.key, why_not(error)) from error
 

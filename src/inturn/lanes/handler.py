@@ -13,6 +13,7 @@ from inturn.lanes import template, text
 from inturn.lanes.retry import ON_FAILURE, OnFailure, RetryRule
 from inturn.lanes.shape import Shape, StateShape
 from inturn.lanes.template import Template
+from inturn.lanes.thread import in_a_thread
 from inturn.locks import arguments
 from inturn.locks.arguments import Seconds
 
@@ -78,9 +79,9 @@ class Handler:
         return text.write(body, "the body", text.MAX_BODY)
 
     async def call(self, turn: Any) -> Any:
-        """Run it. A plain function runs in a thread; that, too, can be cancelled only between its awaits: never."""
+        """Run it; a plain function in a thread."""
         try:
-            return await (self.run(turn) if self.is_async else asyncio.to_thread(self.run, turn))
+            return await (self.run(turn) if self.is_async else in_a_thread(self.run, turn))
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling() == 0:  # nobody cancelled us: it is the handler's own error
@@ -139,7 +140,7 @@ def make(
     if isinstance(key, str) and ">" in key:
         raise ValueError(f"key={key!r}: must not contain '>', which joins a key and the handler of its sends")
     shape = None if body is None else Shape(body, "body")
-    first_s, most_s = (arguments.seconds(pause, "backoff", allow_zero=True) for pause in backoff)
+    first_s, most_s = _pauses(backoff)
     return Handler(
         name=name,
         run=run,
@@ -155,6 +156,15 @@ def make(
         retry=RetryRule(on_failure, arguments.whole(attempts, "attempts", 1, 1000), first_s, max(first_s, most_s)),
         max_waiting=arguments.whole(max_waiting, "max_waiting", 1, 10_000_000),
     )
+
+
+def _pauses(backoff: object) -> tuple[float, float]:
+    if not isinstance(backoff, tuple | list):
+        raise TypeError(f"backoff={backoff!r}: must be two numbers of seconds, the first bound and the last")
+    if len(backoff) != 2:
+        raise ValueError(f"backoff={backoff!r}: must be two numbers of seconds, the first bound and the last")
+    first_s, most_s = (arguments.seconds(pause, "backoff", allow_zero=True) for pause in backoff)
+    return first_s, most_s
 
 
 def one_of(value: object, known: tuple[str, ...], field: str) -> None:

@@ -44,9 +44,16 @@ S = TypeVar("S")
 
 
 @lru_cache(256)
-def shape_of(kind: Any, initial: Any) -> StateShape:
+def _kept_shape(kind: Any, initial: Any) -> StateShape:
     """A shape is dear to make, and the same few are asked for again and again."""
     return StateShape(kind, initial)
+
+
+def shape_of(kind: Any, initial: Any) -> StateShape:
+    try:
+        return _kept_shape(kind, initial)
+    except TypeError:  # what cannot be kept is made anew, and says itself what is wrong with it
+        return StateShape(kind, initial)
 
 
 class InlineTurn(Generic[S]):
@@ -87,10 +94,10 @@ class InlineTurn(Generic[S]):
         if not runtime.process.is_ready:
             await runtime.process.ready()
         lease, ident, stored = await self._begin()
-        turn: Turn[S] = Turn(runtime, self._key, ident, lease, self._timing, self._shape)
+        turn: Turn[S] = Turn(runtime, self._key, ident, lease, self._timing, self._shape, stored)
         turn.messages.append(Message(self._id, None))
         try:
-            turn.read_state(stored)
+            turn.read_state()
         except StateMismatch as error:
             await self._park(lease, error)
             raise
@@ -177,11 +184,13 @@ class InlineTurn(Generic[S]):
     async def _roll_back(self, turn: Turn[S], error: BaseException) -> None:
         """Nothing was written, so there is nothing to undo but the lease."""
         lease = turn.lease
-        metrics.turns.labels("rolled back").inc()
-        log.info("leave key=%s fence=%d: %s", turn.key, turn.fence, words_of(error))
         if lease.why_lost:
             lease.abandon()
+            metrics.turns.labels("lost").inc()
+            log.warning("lost key=%s fence=%d: %s", turn.key, turn.fence, lease.why_lost)
             return
+        metrics.turns.labels("rolled back").inc()
+        log.info("leave key=%s fence=%d: %s", turn.key, turn.fence, words_of(error))
         try:
             await lease.undo()
         except StoreUnavailable as failure:

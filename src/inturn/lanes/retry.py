@@ -50,22 +50,24 @@ class RetryRule(NamedTuple):
 
 def words_of(error: BaseException) -> str:
     """What an error says, whatever it is."""
+    name = type(error).__name__
     try:
-        return f"{type(error).__name__}: {error}"[:MAX_ERROR]
+        # names of files may hold what is no text
+        return f"{name}: " + str(error)[:MAX_ERROR].encode(errors="backslashreplace").decode()
     except Exception as wordless:  # noqa: BLE001 - an error that cannot be told must not keep its message from failing
-        return f"{type(error).__name__}: it cannot say what it is ({type(wordless).__name__})"
+        return f"{name}: it cannot say what it is ({type(wordless).__name__})"
 
 
 def told(error: BaseException, attempt: int) -> str:
     """An error as it is kept with its message."""
     kind, _, message = words_of(error).partition(": ")
-    lines = traceback.format_exception(error)
+    lines = "".join(traceback.format_exception(error))
     return json.dumps(
         {
             "type": kind,
             "message": message,
             "attempt": attempt,
             "at": round(time.time() * 1000),
-            "traceback": "".join(lines)[-MAX_ERROR:],
+            "traceback": lines[-MAX_ERROR:],
         }
     )

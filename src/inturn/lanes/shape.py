@@ -29,9 +29,9 @@ class Shape:
         if kind not in _PLAIN:
             try:
                 self._adapter = TypeAdapter(kind)
-            except PydanticUserError as error:
+            except (PydanticUserError, KeyError, TypeError) as error:
                 raise TypeError(
-                    f"{field}={kind!r}: must be a pydantic model, a dataclass, dict or list: {error.message}"
+                    f"{field}={kind!r}: must be a pydantic model, a dataclass, dict or list: {error}"
                 ) from error
 
     def fields(self) -> set[str] | None:
@@ -50,10 +50,12 @@ class Shape:
 
     def write(self, value: Any, what: str, limit: int) -> bytes:
         if self._adapter is None:
+            if not isinstance(value, self.kind):
+                raise BadMessage(f"{what} is a {type(value).__name__}, and {self._field}={self.kind.__name__} was said")
             return text.write(value, what, limit)
         try:
-            checked = self._adapter.validate_python(value)
-            written = self._adapter.dump_json(checked)
+            # what could not be read back must not be written
+            written = self._adapter.dump_json(self._adapter.validate_python(value), warnings="error")
         except (ValidationError, PydanticSerializationError) as error:
             raise BadMessage(f"{what} does not fit {self._field}={self.kind!r}: {_first(error)}") from error
         if len(written) > limit:

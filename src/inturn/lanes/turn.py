@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from inturn.errors import BadMessage, CommitUnknown, LeaseLost, StateMismatch, StoreUnavailable
@@ -36,19 +37,21 @@ class Passed(NamedTuple):
     stored: bytes | None
 
 
-async def take_turn(runtime: Runtime, given: Given, stored: bytes | None, goes_on: bool) -> Passed | None:
+async def take_turn(runtime: Runtime, given: Given, stored: bytes | None, goes_on: Callable[[], bool]) -> Passed | None:
     """The whole of it, for a worker. Answers the next turn of the lane, if it `goes_on` and there is one."""
     handler = runtime.handlers[read_ident(given.ident)[0]]
-    turn: Turn[Any] = Turn(runtime, given.key, given.ident, hold(runtime, given), handler.timing, handler.state)
-    next_token = runtime.process.registry.new_token() if goes_on else ""
+    turn: Turn[Any] = Turn(runtime, given.key, given.ident, hold(runtime, given), handler.timing, handler.state, stored)
+    next_token = ""
     try:
         try:
-            begin(turn, handler, given, stored)
+            begin(turn, handler, given)
             await handle(turn, handler)
+            next_token = runtime.process.registry.new_token() if goes_on() else ""
             effects = turn.effects(is_submitted=True, has_mark=True, next_token=next_token)
         except Exception as error:
             if turn.lease.is_lost:
-                raise
+                raise LeaseLost(turn.key, turn.fence, turn.lease.why_lost) from error
+            next_token = runtime.process.registry.new_token() if goes_on() else ""
             return await fail(turn, handler, error, next_token)
         return await commit(turn, effects)
     except (LeaseLost, CommitUnknown) as error:
@@ -79,12 +82,12 @@ def hold(runtime: Runtime, given: Given) -> TurnLease:
     return lease
 
 
-def begin(turn: Turn[Any], handler: Handler, given: Given, stored: bytes | None) -> None:
+def begin(turn: Turn[Any], handler: Handler, given: Given) -> None:
     turn.attempt = given.attempts
     turn.lease.check()
     if given.attempts > handler.retry.attempts:
         raise Exhausted(given.attempts - 1)
-    turn.read_state(stored)
+    turn.read_state()
     try:
         body = handler.read_body(given.body)
     except ValueError as error:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import signal
 from functools import partial
 
 from inturn.errors import StoreUnavailable
@@ -119,10 +118,13 @@ class Worker:
 
     async def _run_lane(self, given: Given) -> None:
         passed: Passed | None = Passed(given, given.state)
-        for count in range(1, RUN + 1):
-            if passed is None:
-                return
-            goes_on = count < RUN and not self._stopping.is_set()
+        left = RUN
+
+        def goes_on() -> bool:  # asked when the handler is done: a worker that was told to stop takes no more
+            return left > 0 and not self._stopping.is_set()
+
+        while passed is not None:
+            left -= 1
             passed = await take_turn(self._runtime, passed.given, passed.stored, goes_on)
 
     async def _count(self) -> None:
@@ -163,20 +165,3 @@ class Worker:
                 await runtime.process.store.unwork()
         log.info("worker ends: %d turns were handed back", len(left))
         self._ended.set()
-
-
-@contextlib.contextmanager
-def stops_on_signals(worker: Worker):  # type: ignore[no-untyped-def]
-    """SIGTERM and SIGINT stop it, where signals can be caught: on the loop of the main thread."""
-    loop, caught = asyncio.get_running_loop(), []
-    for number in (signal.SIGTERM, signal.SIGINT):
-        try:
-            loop.add_signal_handler(number, worker.stop)
-        except (NotImplementedError, RuntimeError, ValueError):
-            continue
-        caught.append(number)
-    try:
-        yield
-    finally:
-        for number in caught:
-            loop.remove_signal_handler(number)

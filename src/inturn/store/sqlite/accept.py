@@ -28,9 +28,9 @@ def accept(tx: Transaction, lane: Lane, message: Message, keep_ms: int) -> None:
     """A message comes into a lane, behind all of its rank. Whoever calls this saves the lane."""
     message.number = tx.tick()
     put(tx, lane, message)
-    persist_state(tx, lane.key)
+    # while messages wait the state does not expire; then it has at least the time that it had before
+    lane.keep = max(lane.keep, keep_ms, persist_state(tx, lane.key))
     tx.execute("DELETE FROM dead_letters WHERE key = ? AND ident = ?", (lane.key, message.ident))
-    lane.keep = keep_ms
 
 
 def stir(tx: Transaction, lane: Lane) -> None:
@@ -65,6 +65,7 @@ def give_next(tx: Transaction, lane: Lane, token: str, can: Sequence[str]) -> Gi
         message.waits = False
         lane.waiting -= 1
         message.attempts += 1
+        message.late = 0
         save_message(tx, message)
         lease_to(tx, lane, token, message.ident, message.ttl, message.limit)
         lane.ready, lane.place = "", None

@@ -158,8 +158,6 @@ def advance(tx: Transaction, lane: Lane) -> None:
             break
         else:
             ready = message.handler
-            if message.late:
-                lane.alarm = message.late + 1
             break
     stand_ready(tx, lane, ready)
     save_lane(tx, lane)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from inturn.store.protocol import Beat, Notice
 from inturn.store.sqlite.advance import advance
 from inturn.store.sqlite.lane import LANE, Lane, is_leased
-from inturn.store.sqlite.lane_work import advance_due
+from inturn.store.sqlite.lane_work import advance_due, bury_late
 from inturn.store.sqlite.settle import lock_named, settle
 from inturn.store.sqlite.transaction import Row, Transaction
 
@@ -34,12 +34,14 @@ def beat(tx: Transaction, process: str, noted: Sequence[Notice]) -> Beat:
     for (name,) in due + next_to_sweep(tx):
         if lock := lock_named(tx, name):
             settle(tx, lock, None)
+    bury_late(tx)
     advance_due(tx)
     sweep_lanes(tx)
     clear_away(tx)
     (soonest,) = tx.one(
         "SELECT min(due) FROM (SELECT min(due) AS due FROM grants WHERE due IS NOT NULL "
-        "UNION ALL SELECT min(alarm) FROM lanes WHERE alarm IS NOT NULL)",
+        "UNION ALL SELECT min(alarm) FROM lanes WHERE alarm IS NOT NULL "
+        "UNION ALL SELECT min(late) FROM messages WHERE late > 0)",
         (),
     )
     due_in = -1 if soonest is None else max(0, soonest - tx.now)

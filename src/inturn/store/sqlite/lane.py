@@ -130,7 +130,7 @@ def save_message(tx: Transaction, message: Message) -> None:
     tx.execute(
         "INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
         "ON CONFLICT (number) DO UPDATE SET attempts = excluded.attempts, after = excluded.after, "
-        "errors = excluded.errors, watchers = excluded.watchers, waits = excluded.waits",
+        "late = excluded.late, errors = excluded.errors, watchers = excluded.watchers, waits = excluded.waits",
         (
             message.number, message.key, message.ident, message.rank, message.body, message.attempts, message.ttl,
             message.limit, message.accepted, message.after, message.late, message.caller or None,
@@ -179,15 +179,25 @@ def delete_state(tx: Transaction, key: str) -> None:
     tx.execute("DELETE FROM states WHERE key = ?", (key,))
 
 
-def persist_state(tx: Transaction, key: str) -> None:
-    """It does not expire any more."""
-    tx.execute("UPDATE states SET until = NULL WHERE key = ? AND until > ?", (key, tx.now))
+def persist_state(tx: Transaction, key: str) -> int:
+    """It does not expire any more. Answers how long it had left (ms; 0: it is not there, or had no end)."""
+    row = tx.one("SELECT until FROM states WHERE key = ? AND until > ?", (key, tx.now))
+    if row is None:
+        return 0
+    tx.execute("UPDATE states SET until = NULL WHERE key = ?", (key,))
+    until: int = row[0]
+    return until - tx.now
 
 
 def expire_state(tx: Transaction, key: str, keep_ms: int) -> None:
-    """Its time begins now. What has expired before does not come back."""
+    """Its time begins now, if it was held by messages, or written by a turn just now. Else it has its time already."""
+    tx.execute("UPDATE states SET until = ? WHERE key = ? AND until IS NULL", (tx.now + keep_ms, key))
+
+
+def prolong_state(tx: Transaction, key: str, keep_ms: int) -> None:
+    """A commit that does not touch the state renews it. What has expired does not come back."""
     tx.execute(
-        "UPDATE states SET until = ?1 + ?2 WHERE key = ?3 AND (until IS NULL OR until > ?1)", (tx.now, keep_ms, key)
+        "UPDATE states SET until = ?1 + ?2 WHERE key = ?3 AND until > ?1 AND until < ?1 + ?2", (tx.now, keep_ms, key)
     )
 
 

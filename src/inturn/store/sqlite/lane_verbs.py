@@ -27,11 +27,11 @@ from inturn.store.sqlite.lane import (
     Lane,
     Message,
     delete_state,
-    expire_state,
     given,
     has_message,
     is_leased,
     lane_ends,
+    prolong_state,
     put,
     read_lane,
     read_mark,
@@ -141,7 +141,7 @@ def leave(tx: Transaction, key: str, token: str, ident: str, fence: int) -> Left
     if lane and lane.holder == token:
         if lane.lapse > 0:
             tx.untell("turn", token, key)
-        tell_awaiting(tx, lane.awaited, key, ident)
+        tell_awaiting(tx, lane.awaited, key, lane.running)
         end_lease(lane)
         advance(tx, lane)
         return Left("released")
@@ -174,7 +174,7 @@ def commit(tx: Transaction, commit: Commit) -> Ended:
         elif state_op == "del":
             delete_state(tx, key)
         else:
-            expire_state(tx, key, keep_ms)
+            prolong_state(tx, key, keep_ms)
         tx.execute("DELETE FROM lanes WHERE key = ?", (key,))
         return Ended("committed", None, 1)
 
@@ -188,7 +188,7 @@ def commit(tx: Transaction, commit: Commit) -> Ended:
         write_state(tx, key, state, None)  # its time begins when the lane is idle
     elif state_op == "del":
         delete_state(tx, key)
-    lane.keep = keep_ms
+    lane.keep = keep_ms if state_op == "set" else max(lane.keep, keep_ms)
     end_lease(lane)
     deliver(tx, lane, sends)
     return Ended("committed", give_next(tx, lane, next_token, can), 1)

@@ -7,8 +7,20 @@ from collections.abc import Sequence
 
 from inturn.store.lane import Claimed, Given
 from inturn.store.sqlite.accept import give_next
-from inturn.store.sqlite.advance import advance, end_lease
-from inturn.store.sqlite.lane import LANE, Lane, given, put, read_lane, read_state, running_message
+from inturn.store.sqlite.advance import add_error, advance, bury, end_lease
+from inturn.store.sqlite.lane import (
+    LANE,
+    MESSAGE,
+    Lane,
+    given,
+    is_leased,
+    message_of,
+    put,
+    read_lane,
+    read_state,
+    running_message,
+    save_lane,
+)
 from inturn.store.sqlite.transaction import Transaction
 
 CLAIM_NOTE_MS = 60_000
@@ -31,6 +43,7 @@ def claim(tx: Transaction, process: str, call: str, can: Sequence[str], count: i
     tx.execute("INSERT OR REPLACE INTO workers VALUES (?, ?)", (process, "\0" + "".join(f"{name}\0" for name in can)))
     tx.execute("DELETE FROM idle WHERE process = ?", (process,))
     tx.execute("DELETE FROM inbox WHERE process = ? AND kind = 'ready'", (process,))
+    bury_late(tx)
     advance_due(tx)
     has_more = True
     while has_more and len(turns) < count:
@@ -50,7 +63,11 @@ def claim(tx: Transaction, process: str, call: str, can: Sequence[str], count: i
         for handler in can:
             tx.execute("INSERT INTO idle VALUES (?, ?, ?)", (handler, tx.tick(), process))
         tx.expects_until = max(tx.expects_until, tx.sent_at + EXPECTS_S)
-    (soonest,) = tx.one("SELECT min(alarm) FROM lanes WHERE alarm IS NOT NULL", ())
+    (soonest,) = tx.one(
+        "SELECT min(due) FROM (SELECT min(alarm) AS due FROM lanes WHERE alarm IS NOT NULL "
+        "UNION ALL SELECT min(late) FROM messages WHERE late > 0)",
+        (),
+    )
     return Claimed(turns, -1 if soonest is None else max(0, soonest - tx.now))
 
 
@@ -64,6 +81,26 @@ def advance_due(tx: Transaction) -> None:
     rows = tx.execute(f"SELECT {LANE} FROM lanes WHERE alarm <= ? ORDER BY alarm LIMIT 64", (tx.now,)).fetchall()
     for row in rows:
         advance(tx, Lane(*row))
+
+
+def bury_late(tx: Transaction) -> None:
+    """Messages that should have begun by a time that has passed, and never did; also behind a turn that runs.
+
+    Follows lua/include/late.lua.
+    """
+    rows = tx.execute(
+        f"SELECT {MESSAGE} FROM messages WHERE late > 0 AND late < ? ORDER BY late LIMIT 64", (tx.now,)
+    ).fetchall()
+    for row in rows:
+        message = message_of(row)
+        lane = read_lane(tx, message.key)
+        if lane:
+            add_error(tx, message, "LaneTimeout", "not begun in time")
+            bury(tx, lane, message)
+            if is_leased(tx, lane):
+                save_lane(tx, lane)
+            else:
+                advance(tx, lane)
 
 
 def unclaim(tx: Transaction, call: str) -> int:

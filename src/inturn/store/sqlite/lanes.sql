@@ -46,6 +46,7 @@ CREATE TABLE messages (
     waits INTEGER NOT NULL
 );
 CREATE UNIQUE INDEX messages_by_ident ON messages (key, ident);
+CREATE INDEX messages_by_late ON messages (late) WHERE late > 0;
 CREATE INDEX messages_by_caller ON messages (caller) WHERE caller IS NOT NULL;
 -- The mailbox of each lane, in its order: rank, then number.
 CREATE INDEX mail ON messages (key, rank) WHERE waits = 1;

@@ -4,7 +4,7 @@
 -- ARGV  prefix process, the notices that it has taken note of, deadline_ms
 -- returns  beat now_us era last_seen_ms(0: unknown here) due_in_ms(-1: nothing) notices
 --          partitions that sends wait for | stale
--- include clock partition lock tell settle lane advance
+-- include clock partition lock tell settle lane advance late
 local process = ARGV[2]
 local last_seen = seen_at(process)
 seen_now(process)
@@ -16,6 +16,7 @@ end
 for _, name in ipairs(redis.call('SRANDMEMBER', KEYS[3], 4)) do
   settle(lock_named(name), nil)
 end
+bury_late()
 for _, key in ipairs(redis.call('ZRANGEBYSCORE', KEYS[9], 0, now, 'LIMIT', 0, 64)) do
   local lane = read_lane(key)
   if lane then advance(key, lane) else redis.call('ZREM', KEYS[9], key) end
@@ -32,15 +33,10 @@ for i = 1, #some, 2 do
     redis.call('HDEL', KEYS[11], some[i])
   end
 end
-local due_in = -1
-for _, times in ipairs({ KEYS[6], KEYS[9] }) do
-  local due = redis.call('ZRANGE', times, 0, 0, 'WITHSCORES')[2]
-  if due then due_in = math.max(0, math.min(due_in < 0 and math.huge or due_in, tonumber(due) - now)) end
-end
 local era = redis.call('GET', KEYS[7])
 if not era then
   era = string.format('%.0f', now_us)
   redis.call('SET', KEYS[7], era)
 end
-return { 'beat', now_us, tonumber(era), last_seen, due_in, redis.call('SRANDMEMBER', KEYS[2], 1000),
+return { 'beat', now_us, tonumber(era), last_seen, due_in(KEYS[6], KEYS[9], prefix .. 'lates'), redis.call('SRANDMEMBER', KEYS[2], 1000),
   redis.call('SMEMBERS', KEYS[10]) }

@@ -3,7 +3,7 @@
 -- KEYS  lanes alarms fence processes era workers claimed:<call>
 -- ARGV  prefix process can(each handler between two NULs), call count deadline_ms
 -- returns  claimed due_in_ms(-1: nothing) turns | stale; a turn: key token state(false: none) given (include/lane.lua)
--- include clock partition tell lane advance give
+-- include clock partition tell lane advance give late
 local process, can, call, count = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local turns, note = {}, {}
 
@@ -25,6 +25,7 @@ end
 
 redis.call('HSET', KEYS[6], process, can)
 for handler in can:gmatch('%Z+') do redis.call('SREM', prefix .. 'idle:' .. handler, process) end
+bury_late()
 for _, key in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], 0, now, 'LIMIT', 0, 64)) do
   local lane = read_lane(key)
   if lane then advance(key, lane) else redis.call('ZREM', KEYS[2], key) end
@@ -51,6 +52,4 @@ if #note > 0 then redis.call('SET', KEYS[7], cmsgpack.pack(note), 'PX', 60000) e
 if #turns < count then
   for handler in can:gmatch('%Z+') do redis.call('SADD', prefix .. 'idle:' .. handler, process) end
 end
-local soonest, due_in = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES'), -1
-if soonest[2] then due_in = math.max(0, tonumber(soonest[2]) - now) end
-return { 'claimed', due_in, turns }
+return { 'claimed', due_in(KEYS[2], prefix .. 'lates'), turns }

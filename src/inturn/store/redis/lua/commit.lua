@@ -18,7 +18,7 @@ local function finish()
   elseif ARGV[5] == 'del' then
     redis.call('DEL', KEYS[2])
   else
-    redis.call('PEXPIRE', KEYS[2], ARGV[7])
+    redis.call('PEXPIRE', KEYS[2], ARGV[7], 'GT')
   end
   redis.call('HDEL', KEYS[1], key)
   return { 'committed' }
@@ -54,6 +54,6 @@ if ARGV[5] == 'set' then
 elseif ARGV[5] == 'del' then
   redis.call('DEL', KEYS[2])
 end
-lane[KEEP] = tonumber(ARGV[7])
+lane[KEEP] = ARGV[5] == 'set' and tonumber(ARGV[7]) or math.max(lane[KEEP], tonumber(ARGV[7]))
 end_lease(lane)
 return { 'committed', give_next(key, lane, ARGV[12], ARGV[13]) }

@@ -8,7 +8,7 @@ local key, token, ident = ARGV[2], ARGV[3], ARGV[4]
 local lane = read_lane(key)
 if lane and lane[HOLDER] == token then
   if lane[LAPSE] > 0 then untell(token, turn_notice(token, key)) end
-  tell_awaiting(lane[AWAITED], key, ident)
+  tell_awaiting(lane[AWAITED], key, lane[RUNNING])
   end_lease(lane)
   advance(key, lane)
   return { 'released' }

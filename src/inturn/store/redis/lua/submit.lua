@@ -25,5 +25,6 @@ local ahead = waiting + (lane and lane[HOLDER] ~= '' and 1 or 0)
 lane = lane or new_lane()
 local message = new_message(ARGV[5], ARGV[4], tonumber(ARGV[6]), tonumber(ARGV[7]), late > 0 and now + late or 0, '')
 accept(key, lane, ident, message, tonumber(ARGV[11]))
+if late > 0 then redis.call('ZADD', prefix .. 'lates', now + late, key .. '\0' .. ident) end
 stir(key, lane, ident)
 return { 'accepted', ahead }

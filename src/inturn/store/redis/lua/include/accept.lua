@@ -3,12 +3,15 @@
 local function accept(key, lane, ident, message, keep_ms, is_fresh)
   message[NUMBER] = tick()
   put(key, ident, message)
-  redis.call('PERSIST', prefix .. 'state:' .. key)
+  -- while messages wait the state does not expire; then it has at least the time that it had before
+  local left = redis.call('PTTL', prefix .. 'state:' .. key)
+  if left > 0 then redis.call('PERSIST', prefix .. 'state:' .. key) end
+  local keep = math.max(lane[KEEP], keep_ms, left)
   if not is_fresh and redis.call('HDEL', prefix .. 'letters', key .. '\0' .. ident) == 1 then
     redis.call('ZREM', prefix .. 'dead', key .. '\0' .. ident)
   end
-  if lane[KEEP] ~= keep_ms then
-    lane[KEEP] = keep_ms
+  if lane[KEEP] ~= keep then
+    lane[KEEP] = keep
     if lane[HOLDER] ~= '' or lane[READY] ~= '' then save_lane(key, lane) end
   end
 end

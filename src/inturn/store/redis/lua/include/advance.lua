@@ -93,7 +93,8 @@ end
 local function go_idle(key, lane)
   redis.call('HDEL', prefix .. 'lanes', key)
   redis.call('ZREM', prefix .. 'alarms', key)
-  if lane[KEEP] > 0 then redis.call('PEXPIRE', prefix .. 'state:' .. key, lane[KEEP]) end
+  -- a state that was not held by messages, nor written by a turn just now, has its time already
+  if lane[KEEP] > 0 then redis.call('PEXPIRE', prefix .. 'state:' .. key, lane[KEEP], 'NX') end
 end
 
 local function advance(key, lane)
@@ -115,7 +116,9 @@ local function advance(key, lane)
     end
     local ident = head:sub(23)
     local message = read_message(key, ident)
-    if message[CALLER] ~= '' then
+    if not message then -- half of a transition: Redis was killed while it wrote its append-only file
+      redis.call('ZREM', prefix .. 'mail:' .. key, head)
+    elseif message[CALLER] ~= '' then
       take_out(key, ident, message)
       if now <= seen_at(process_of(message[CALLER])) + INLINE_LIVES_MS then
         offer(key, lane, ident, message)
@@ -131,11 +134,7 @@ local function advance(key, lane)
       break
     else
       ready = handler_of(ident)
-      if message[LATE] > 0 then
-        alarm(key, message[LATE] + 1)
-      else
-        redis.call('ZREM', prefix .. 'alarms', key)
-      end
+      redis.call('ZREM', prefix .. 'alarms', key)
       break
     end
   end

@@ -5,10 +5,10 @@ local function give_next(key, lane, token, can)
   if head then
     local ident = head:sub(23)
     local message = read_message(key, ident)
-    if message[CALLER] == '' and message[AFTER] <= now and (message[LATE] == 0 or now <= message[LATE])
+    if message and message[CALLER] == '' and message[AFTER] <= now and (message[LATE] == 0 or now <= message[LATE])
       and can:find('\0' .. handler_of(ident) .. '\0', 1, true) then
       redis.call('ZREM', prefix .. 'mail:' .. key, head)
-      message[ATTEMPTS] = message[ATTEMPTS] + 1
+      message[ATTEMPTS], message[LATE] = message[ATTEMPTS] + 1, 0
       redis.call('HSET', prefix .. 'msgs:' .. key, ident, cmsgpack.pack(message))
       lease_to(lane, token, ident, message[M_TTL], message[LIMIT])
       lane[READY] = ''

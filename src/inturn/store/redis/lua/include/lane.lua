@@ -5,6 +5,7 @@
 --   state:<key>  string: '<version> <json>'; it does not expire while messages wait
 --   mark:<key> NUL <ident>  string: the result of a message that was committed
 --   alarms       zset: key -> when the lane must be looked at again (ms)
+--   lates        zset: '<key>' NUL '<ident>' -> when the message must have begun
 --   ready:<handler>  zset: key -> number: free lanes whose next message is this handler's
 --   a lane: 1 token, 2 fence, 3 ttl, 4 fixed end, 5 lapses if unconfirmed, 6 since, 7 ident that runs, 8 '' | paused |
 --     parked, 9 why, 10 the ready list it stands in, 11 ttl of the state, 12 who awaits the result of an inline turn

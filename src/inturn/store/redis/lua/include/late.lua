@@ -1,0 +1,26 @@
+-- Messages that should have begun by a time that has passed, and never did, become dead letters: also behind a turn that
+-- runs, so that nobody awaits them in vain. They stand in `lates`, by that time, as '<key>' NUL '<ident>'.
+local function bury_late()
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', prefix .. 'lates', 0, '(' .. now, 'LIMIT', 0, 64)) do
+    redis.call('ZREM', prefix .. 'lates', member)
+    local at = member:find('\0', 1, true)
+    local key, ident = member:sub(1, at - 1), member:sub(at + 1)
+    local lane, message = read_lane(key), read_message(key, ident)
+    if lane and message and message[LATE] > 0 and message[LATE] < now then
+      redis.call('ZREM', prefix .. 'mail:' .. key, mail_member(ident, message))
+      add_error(message, 'LaneTimeout', 'not begun in time')
+      bury(key, lane, ident, message)
+      if not is_leased(lane) then advance(key, lane) end
+    end
+  end
+end
+
+-- Milliseconds until something is due in any of these; -1: nothing is.
+local function due_in(...)
+  local soonest = -1
+  for _, times in ipairs({ ... }) do
+    local due = redis.call('ZRANGE', times, 0, 0, 'WITHSCORES')[2]
+    if due then soonest = math.max(0, math.min(soonest < 0 and math.huge or soonest, tonumber(due) - now)) end
+  end
+  return soonest
+end
