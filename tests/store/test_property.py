@@ -216,4 +216,4 @@ def test_a_store_that_lets_newcomers_barge_in_is_found_out(tmp_path: Path, monke
     monkeypatch.setattr(verbs, "has_ahead", lambda tx, name, rank: False)
     url = f"sqlite:///{tmp_path}/{{unique}}.db?synchronous=off"
     with pytest.raises(AssertionError):
-        explore(url, 100, phases=[Phase.generate], derandomize=True, database=None)
+        explore(url, 400, phases=[Phase.generate], derandomize=True, database=None)

@@ -13,6 +13,7 @@ from inturn.lanes.handler import Timing
 from inturn.lanes.lease import TurnLease
 from inturn.lanes.runtime import Runtime
 from inturn.lanes.shape import StateShape, why_not
+from inturn.locks import arguments
 from inturn.store.lane import Commit, Send, read_ident
 
 S = TypeVar("S")
@@ -81,14 +82,19 @@ class Turn(Generic[S]):
 
     def send(self, handler: str, body: Any, *, key: str | None = None, message_id: object | None = None) -> None:
         """A message to another lane, inside the commit; without a `key` to the lane `<this key>><handler>`."""
+        if self.is_over:
+            raise RuntimeError(f"the turn of lane {self.key!r} is over: what it sends now would go nowhere")
         target = self.runtime.handler(handler)
-        lane = f"{self.key}>{target.name}" if key is None else template.key(key)
+        lane = arguments.name(f"{self.key}>{target.name}", "key") if key is None else template.key(key)
         chosen = target.id_of(lane, body, message_id)
-        fresh_id = f"{self.fence}.{len(self.sends)}"
+        # fences are counted in each partition
+        fresh_id = f"{self.lease.partition}.{self.fence}.{len(self.sends)}"
         self.sends.append(self.runtime.make_send(target, lane, body, chosen, fresh_id))
 
     def read_state(self) -> None:
-        if self._shape is not None:
+        if self._shape is not None and self._stored is None:
+            self.state, self.version = self._shape.load(None)
+        elif self._shape is not None:
             try:
                 self.state, self.version = self._shape.load(self._stored)
             except ValueError as error:

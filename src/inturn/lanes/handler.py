@@ -82,14 +82,15 @@ class Handler:
         """Run it; a plain function in a thread."""
         try:
             return await (self.run(turn) if self.is_async else in_a_thread(self.run, turn))
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling() == 0:  # nobody cancelled us: it is the handler's own error
-                raise HandlerError(f"the handler raised CancelledError: {error}") from error
+        except (Exception, KeyboardInterrupt):
             raise
-        except SystemExit as error:
-            # must not end the worker and count as nothing, or the message would end one worker after the other
-            raise HandlerError(f"the handler raised SystemExit: {error}") from error
+        except BaseException as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling() > 0:
+                raise
+            # Nobody cancelled us: it is the handler's own error. It must not look as if the worker stopped, or the
+            # message would go from worker to worker without its attempts being counted.
+            raise HandlerError(f"the handler raised {type(error).__name__}: {error}") from error
 
     def read_body(self, written: bytes) -> Any:
         return self.body.read(written) if self.body is not None else text.read(written)

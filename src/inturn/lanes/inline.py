@@ -98,8 +98,11 @@ class InlineTurn(Generic[S]):
         turn.messages.append(Message(self._id, None))
         try:
             turn.read_state()
-        except StateMismatch as error:
-            await self._park(lease, error)
+        except BaseException as error:
+            if isinstance(error, StateMismatch):
+                await self._park(lease, error)
+            else:
+                lease.abandon()
             raise
         self._turn = turn
         lease.enter()
@@ -133,7 +136,9 @@ class InlineTurn(Generic[S]):
             registry.hold(lease)
             if process.heartbeat.watch_over(lease):
                 return lease, ident, answer.state
-            lease.abandon()  # expired on arrival: the answer took longer than the lease lives
+            # expired on arrival: the answer took longer than the lease lives. It goes before we ask anew, or we would
+            # find our own message there
+            await self._undo(lease)
 
     def _refused(self, answer: Begun, waited_s: float) -> Exception:
         key = self._key
@@ -192,13 +197,16 @@ class InlineTurn(Generic[S]):
         metrics.turns.labels("rolled back").inc()
         log.info("leave key=%s fence=%d: %s", turn.key, turn.fence, words_of(error))
         try:
-            await lease.undo()
+            await self._undo(lease)
         except StoreUnavailable as failure:
             # the body's own error must not be hidden by ours
             log.warning("leave key=%s after an error of the body: %s", turn.key, failure)
-            lease.abandon()
+
+    @staticmethod
+    async def _undo(lease: TurnLease) -> None:
+        try:
+            await lease.undo()
         except BaseException:
             lease.abandon()
             raise
-        else:
-            lease.end()
+        lease.end()

@@ -51,7 +51,7 @@ class Receipt:
             return text.read(outcome.result)
         if outcome.status == "dead":
             errors = [json.loads(error) for error in outcome.errors]
-            if errors and errors[-1]["type"] == "LaneTimeout":
+            if errors and "accepted" in errors[-1] and errors[-1]["type"] == "LaneTimeout":
                 raise LaneTimeout(self.key, (errors[-1]["at"] - errors[-1]["accepted"]) / 1000)
             raise HandlerFailed(self.key, self.id, outcome.attempts, errors)
         if outcome.status == "pending":

@@ -38,7 +38,8 @@ class Runtime:
         self.results = Results(process)
         self.handlers: dict[str, Handler] = {}
         self.workers: set[Worker] = set()
-        self._bringing: set[asyncio.Task[None]] = set()
+        self._bringing: dict[tuple[int, int], asyncio.Task[None]] = {}
+        self._once_more: set[tuple[int, int]] = set()
         process.hear("ready", self._ready)
         process.on_fork(self.workers.clear)
 
@@ -71,15 +72,22 @@ class Runtime:
             return
         source = store.partition_of(key)
         for target in {store.partition_of(send.key) for send in sends} - {source}:
-            task = asyncio.get_running_loop().create_task(self._bring(source, target))
-            self._bringing.add(task)
-            task.add_done_callback(self._bringing.discard)
+            way = source, target
+            bringing = self._bringing.get(way)
+            if bringing is not None and not bringing.done() and not bringing.get_loop().is_closed():
+                self._once_more.add(way)  # one at a time on each way: it brings what others left too
+            else:
+                self._bringing[way] = asyncio.get_running_loop().create_task(self._bring(way))
 
-    async def _bring(self, source: int, target: int) -> None:
+    async def _bring(self, way: tuple[int, int]) -> None:
+        self._once_more.add(way)
         try:
-            await self.process.store.forward(source, target)
+            while way in self._once_more:
+                self._once_more.discard(way)
+                while await self.process.store.forward(*way):
+                    pass
         except StoreUnavailable as error:
-            log.warning("forward from=%d to=%d: a beat will do it: %s", source, target, error)
+            log.warning("forward from=%d to=%d: a beat will do it: %s", *way, error)
 
     def must_not_wait_for(self, key: str) -> None:
         """A turn that waits for its own lane would wait for itself."""

@@ -77,11 +77,16 @@ class StateShape(Shape):
             ) from error
 
     def load(self, stored: bytes | None) -> tuple[Any, int]:
-        """The state and its version. Raises `ValueError` for what does not fit."""
+        """The state and its version. Raises `ValueError` for what does not fit, whatever its code raises at it."""
         if stored is None:
             return self._initial(), 0
         version, _, written = stored.partition(b" ")
-        return self.read(written), int(version)
+        try:
+            return self.read(written), int(version)
+        except ValueError:
+            raise
+        except Exception as error:
+            raise ValueError(f"{type(error).__name__}: {error}") from error
 
     def save(self, state: Any, version: int) -> bytes:
         return b"%d " % (version + 1) + self.write(state, "the state", text.MAX_STATE)

@@ -57,6 +57,7 @@ class Heartbeat:
         self._due_in_s = BEAT_S
         self._beats_every_s = BEAT_S
         self._must_confirm = False
+        self._bringing: dict[tuple[int, int], asyncio.Task[int]] = {}
 
     def ensure(self) -> None:
         """Be beating. Called on every change of the registry, so it is cheap when nothing has to be done."""
@@ -140,8 +141,10 @@ class Heartbeat:
                     log.exception("beat failed")
                     await self._sleep(self._woken, self._interval_s())
         finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
+            tasks = [watching, *self._bringing.values()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await self._store.close()
 
     async def _round(self) -> None:
@@ -187,9 +190,23 @@ class Heartbeat:
         metrics.beats_confirmed.inc()
         metrics.store_up.set(1)
         self._noted[partition] = [notice for notice in beat.notices if notice.kind in ("lost", "settled")]
-        await self._take(partition, beat)
+        self._take(partition, beat)
 
-    async def _take(self, partition: int, beat: Beat) -> None:
+    def _bring(self, source: int, target: int) -> None:
+        """Sends whose process did not bring them to their partition. It must not hold up the next beat."""
+        if (source, target) in self._bringing:
+            return
+        bringing = asyncio.get_running_loop().create_task(self._store.forward(source, target))
+        self._bringing[source, target] = bringing
+
+        def done(task: asyncio.Task[int]) -> None:
+            del self._bringing[source, target]
+            if not task.cancelled() and (error := task.exception()) is not None:
+                log.warning("forward from=%d to=%d: %s", source, target, error)
+
+        bringing.add_done_callback(done)
+
+    def _take(self, partition: int, beat: Beat) -> None:
         registry = self._registry
         if beat.era > self._eras[partition]:
             self._eras[partition] = beat.era
@@ -202,12 +219,13 @@ class Heartbeat:
         self._end_overdue()
         was_away_s = beat.sent_at - self._confirmed_at[partition]
         self._confirmed_at[partition] = beat.sent_at
-        if not beat.is_known or was_away_s > PLACE_LIVES_MS / 1000:
+        # a place may have been dropped: by our clock, or by the store's, where a beat can be late on its way
+        if not beat.is_known or max(was_away_s * 1000, beat.away_ms) > PLACE_LIVES_MS:
             registry.look_again()
         for notice in beat.notices:
             registry.notice(notice)
         for target in beat.forwards:
-            await self._store.forward(partition, target)
+            self._bring(partition, target)
         if registry.waiting and beat.due_in_ms >= 0:
             self._due_in_s = min(self._due_in_s, beat.due_in_ms / 1000 + 0.005)
 
@@ -216,10 +234,14 @@ class Heartbeat:
         registry, at = self._registry, clock.now()
         due = [leftover for leftover in registry.leftovers if leftover[0] <= at][:AT_ONCE]
         released = [undo() for _, undo in due]
+        failure: BaseException | None = None
         for leftover, answer in zip(due, await asyncio.gather(*released, return_exceptions=True), strict=True):
             if isinstance(answer, BaseException):
-                raise answer
-            registry.leftovers.remove(leftover)
+                failure = answer
+            else:
+                registry.leftovers.remove(leftover)
+        if failure is not None:
+            log.warning("not everything could be given back, and it is tried again: %s", failure)
 
     async def _confirm_leases(self) -> None:
         """The beats confirm the process. Whether the store still knows its leases, it is asked once for each."""

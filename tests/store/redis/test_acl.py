@@ -22,7 +22,7 @@ LINK = ["+time", "+ssubscribe", "+evalsha", "+eval"]
 SCRIPTS = [
     *("+spublish", "+del", "+exists", "+get", "+set", "+pexpire", "+persist", "+pttl"),
     *("+hget", "+hmget", "+hgetall", "+hset", "+hdel", "+hincrby", "+hrandfield", "+hexists", "+hkeys", "+hlen"),
-    *("+rpush", "+lpop", "+lindex", "+lrange"),
+    *("+rpush", "+lpop", "+lindex", "+llen", "+lrange"),
     *("+sadd", "+srem", "+srandmember", "+smembers", "+spop"),
     *("+zadd", "+zrem", "+zrange", "+zrangebyscore", "+zrangebylex", "+zcard", "+zpopmin", "+zrank"),
 ]

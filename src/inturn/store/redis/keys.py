@@ -47,8 +47,8 @@ class Keys:
     def forward(self, partition: int) -> str:
         return f"{self.prefix}forward:{partition}"
 
-    def claimed(self, call: str) -> str:
-        return f"{self.prefix}claimed:{call}"
+    def note(self, call: str) -> str:
+        return f"{self.prefix}note:{call}"
 
     def mark(self, key: str, ident: str) -> str:
         return f"{self.prefix}mark:{key}\0{ident}"

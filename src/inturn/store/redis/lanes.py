@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -38,9 +39,16 @@ _LANES, _LANE, _STOP, _RESUME, _CLEAR = load("lanes"), load("lane"), load("stop"
 _DEAD, _REPLAY = load("dead"), load("replay")
 
 FORWARD_AT_ONCE = 100
+MOST_FORWARDS = 10
+"""Batches of sends that one call brings, so that it comes to an end however fast new ones come."""
 
 
 class LaneVerbs(Caller):
+    @property
+    def _note_ms(self) -> int:
+        """How long the answer of a call is kept for its repeats: longer than any of its bytes can be under way."""
+        return round(self.timeout_s * 3000)
+
     async def submit(self, message: Submission) -> Submitted:
         key = message.key
         keys = self._keys[self.partition_of(key)]
@@ -50,7 +58,7 @@ class LaneVerbs(Caller):
             (keys.prefix, key),
             (
                 message.ident, message.body, _rank(message.priority), message.ttl_ms, message.limit_ms,
-                message.late_ms, message.cap, message.busy, message.keep_ms,
+                message.late_ms, message.cap, message.busy, message.keep_ms, secrets.token_hex(4),
             ),
             last_key=keys.mark(key, message.ident),
         )  # fmt: skip
@@ -98,11 +106,10 @@ class LaneVerbs(Caller):
         first = int(call.rpartition("#")[2]) % self.partitions
         for partition in (*range(first, self.partitions), *range(first)):
             keys = self._keys[partition]
-            used = (keys.lanes, keys.alarms, keys.fence, keys.processes, keys.era, keys.workers, keys.claimed(call))
-            reply, sent_at, _ = await self._run(
-                _CLAIM, used[:-1], (keys.prefix, self.process, _between_nuls(can)), (call, count - len(turns)),
-                last_key=used[-1],
-            )  # fmt: skip
+            used = (keys.lanes, keys.alarms, keys.fence, keys.processes, keys.era, keys.workers)
+            fixed = (keys.prefix, self.process, _between_nuls(can))
+            varying = (call, count - len(turns), self._note_ms)
+            reply, sent_at, _ = await self._run(_CLAIM, used, fixed, varying, last_key=keys.note(call))
             if reply[1] >= 0:
                 due.append(reply[1])
             for key, token, state, given in reply[2]:
@@ -112,7 +119,8 @@ class LaneVerbs(Caller):
     async def unclaim(self, partition: int, call: str) -> int:
         keys = self._keys[partition]
         used = (keys.lanes, keys.alarms, keys.fence, keys.processes, keys.era)
-        reply, _, _ = await self._run(_UNCLAIM, used, (keys.prefix,), (call,), last_key=keys.claimed(call))
+        varying = (call, self._note_ms)
+        reply, _, _ = await self._run(_UNCLAIM, used, (keys.prefix,), varying, last_key=keys.note(call))
         return int(reply[1])
 
     async def unwork(self) -> None:
@@ -171,8 +179,8 @@ class LaneVerbs(Caller):
     async def forward(self, source: int, target: int) -> int:
         # if we die between the two, another process reads the same sends, and `take` passes over what it has taken
         left, taken = self._keys[source], "0"
-        while True:
-            used = (left.forward(target), left.forwards)
+        used = (left.forward(target), left.forwards)
+        for _ in range(MOST_FORWARDS):
             reply, _, _ = await self._run(_FORWARDS, used, (left.prefix, target), (taken, FORWARD_AT_ONCE))
             sends = reply[1]
             if not sends:
@@ -181,6 +189,8 @@ class LaneVerbs(Caller):
             there = (to.taken, to.lanes, to.fence, to.processes, to.alarms, to.era)
             reply, _, _ = await self._run(_TAKE, there, (to.prefix, source), tuple(sends))
             taken = reply[1].decode()
+        reply, _, _ = await self._run(_FORWARDS, used, (left.prefix, target), (taken, 1))
+        return int(reply[2])
 
     async def lanes(self, limit: int) -> LaneList:
         in_use = dead = 0
@@ -219,7 +229,8 @@ class LaneVerbs(Caller):
 
     async def clear(self, key: str) -> int:
         keys = self._keys[self.partition_of(key)]
-        reply, _, _ = await self._run(_CLEAR, keys.lane(key), (keys.prefix, key), ())
+        note = keys.note(secrets.token_hex(8))
+        reply, _, _ = await self._run(_CLEAR, keys.lane(key), (keys.prefix, key), (self._note_ms,), last_key=note)
         return int(reply[1])
 
     async def dead(self, limit: int) -> list[DeadView]:

@@ -23,6 +23,9 @@ from inturn.store.sqlite.lane import (
 )
 from inturn.store.sqlite.transaction import Transaction
 
+MAX_MS = 2**62
+"""Later than any time."""
+
 
 def accept(tx: Transaction, lane: Lane, message: Message, keep_ms: int) -> None:
     """A message comes into a lane, behind all of its rank. Whoever calls this saves the lane."""
@@ -36,8 +39,7 @@ def accept(tx: Transaction, lane: Lane, message: Message, keep_ms: int) -> None:
 def stir(tx: Transaction, lane: Lane) -> None:
     """Now the lane has something to do. A living lease is left alone: whoever ends it finds the message."""
     if is_leased(tx, lane):
-        if lane.alarm is None:
-            lane.alarm = lane_ends(tx, lane)
+        lane.alarm = min(lane.alarm or MAX_MS, lane_ends(tx, lane))
         save_lane(tx, lane)
     else:
         advance(tx, lane)
@@ -69,8 +71,7 @@ def give_next(tx: Transaction, lane: Lane, token: str, can: Sequence[str]) -> Gi
         save_message(tx, message)
         lease_to(tx, lane, token, message.ident, message.ttl, message.limit)
         lane.ready, lane.place = "", None
-        if lane.alarm is None:
-            lane.alarm = tx.now + lane.lease
+        lane.alarm = min(lane.alarm or MAX_MS, tx.now + lane.lease)
         save_lane(tx, lane)
         return given(tx, lane, message)
     advance(tx, lane)

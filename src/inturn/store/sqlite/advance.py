@@ -128,6 +128,10 @@ def go_idle(tx: Transaction, lane: Lane) -> None:
         expire_state(tx, lane.key, lane.keep)
 
 
+MOST_BURIED = 100
+"""At once; the rest follows soon."""
+
+
 def advance(tx: Transaction, lane: Lane) -> None:
     if lane.holder:
         ends = lane_ends(tx, lane)
@@ -136,7 +140,7 @@ def advance(tx: Transaction, lane: Lane) -> None:
             save_lane(tx, lane)
             return
         take_lane_away(tx, lane, "not confirmed in time" if lane.lapse > 0 else "expired")
-    ready = ""
+    ready, buried = "", 0
     lane.alarm = None
     while not lane.stopped:
         message = head_of(tx, lane)
@@ -150,7 +154,12 @@ def advance(tx: Transaction, lane: Lane) -> None:
                 offer(tx, lane, message)
                 break
             tell_awaiting(tx, message.watchers, lane.key, message.ident)
+            tx.tell_loss(lane.key, message.caller, 0, "its process was not seen")  # if it lives, it asks again
         elif 0 < message.late < tx.now:
+            if buried == MOST_BURIED:
+                lane.alarm = tx.now
+                break
+            buried += 1
             add_error(tx, message, "LaneTimeout", "not begun in time")
             bury(tx, lane, message)
         elif message.after > tx.now:

@@ -185,8 +185,7 @@ def persist_state(tx: Transaction, key: str) -> int:
     if row is None:
         return 0
     tx.execute("UPDATE states SET until = NULL WHERE key = ?", (key,))
-    until: int = row[0]
-    return until - tx.now
+    return int(row[0] - tx.now)
 
 
 def expire_state(tx: Transaction, key: str, keep_ms: int) -> None:
@@ -194,10 +193,15 @@ def expire_state(tx: Transaction, key: str, keep_ms: int) -> None:
     tx.execute("UPDATE states SET until = ? WHERE key = ? AND until IS NULL", (tx.now + keep_ms, key))
 
 
-def prolong_state(tx: Transaction, key: str, keep_ms: int) -> None:
-    """A commit that does not touch the state renews it. What has expired does not come back."""
+def prolong_state(tx: Transaction, lane: Lane, keep_ms: int) -> None:
+    """A commit that does not touch the state renews it. What has expired does not come back.
+
+    Messages that came and went during the turn have taken its time away: then it gets the longer one.
+    """
     tx.execute(
-        "UPDATE states SET until = ?1 + ?2 WHERE key = ?3 AND until > ?1 AND until < ?1 + ?2", (tx.now, keep_ms, key)
+        "UPDATE states SET until = CASE WHEN until IS NULL THEN ?1 + max(?2, ?3) ELSE max(until, ?1 + ?2) END "
+        "WHERE key = ?4 AND (until IS NULL OR until > ?1)",
+        (tx.now, keep_ms, lane.keep, lane.key),
     )
 
 

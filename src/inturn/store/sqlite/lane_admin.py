@@ -37,9 +37,11 @@ def resume(tx: Transaction, key: str) -> bool:
 def clear(tx: Transaction, key: str) -> int:
     """Empty a lane: its messages, its state and its stop are gone, and the turn that runs loses its lease."""
     lane = read_lane(tx, key)
-    rows = tx.execute("DELETE FROM messages WHERE key = ? RETURNING ident, watchers", (key,)).fetchall()
-    for ident, watchers in rows:
+    rows = tx.execute("DELETE FROM messages WHERE key = ? RETURNING ident, watchers, caller", (key,)).fetchall()
+    for ident, watchers, caller in rows:
         tell_awaiting(tx, watchers, key, ident)
+        if caller:  # an inline caller that waits asks again
+            tx.tell_loss(key, caller, 0, "the lane was cleared")
     delete_state(tx, key)
     if lane:
         lane.waiting = 0
@@ -57,11 +59,11 @@ def replay(tx: Transaction, key: str, ident: str) -> bool:
         return False
     keep, *values, errors = row
     lane = read_lane(tx, key) or Lane(key)
-    lane.keep = lane.keep or keep  # a lane that was only stopped does not know how long its state lives
+    left = persist_state(tx, key)
+    lane.keep = max(lane.keep, left) or keep  # a state that was written since knows its own time
     message = Message(*values)
     message.attempts, message.errors = 0, json.loads(errors)
     tx.execute("DELETE FROM marks WHERE key = ? AND ident = ?", (key, ident))
-    persist_state(tx, key)
     put(tx, lane, message)
     stir(tx, lane)
     return True

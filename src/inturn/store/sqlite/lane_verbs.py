@@ -174,7 +174,7 @@ def commit(tx: Transaction, commit: Commit) -> Ended:
         elif state_op == "del":
             delete_state(tx, key)
         else:
-            prolong_state(tx, key, keep_ms)
+            prolong_state(tx, lane, keep_ms)
         tx.execute("DELETE FROM lanes WHERE key = ?", (key,))
         return Ended("committed", None, 1)
 

@@ -25,7 +25,7 @@ if lane and lane[RUNNING] == ident then
   lane[AWAITED] = with_me(lane[AWAITED])
   save_lane(key, lane)
   -- if its caller dies, nobody else may ever ask for this lane
-  redis.call('ZADD', KEYS[7], 'NX', lane_ends(lane), key)
+  redis.call('ZADD', KEYS[7], 'LT', lane_ends(lane), key)
   return { 'pending' }
 end
 local letter = redis.call('HGET', KEYS[9], key .. '\0' .. ident)

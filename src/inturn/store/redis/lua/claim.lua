@@ -1,7 +1,7 @@
 #!lua
 -- A worker asks for turns: up to `count` ready lanes are leased to it, each with its next message and its state.
--- KEYS  lanes alarms fence processes era workers claimed:<call>
--- ARGV  prefix process can(each handler between two NULs), call count deadline_ms
+-- KEYS  lanes alarms fence processes era workers, note
+-- ARGV  prefix process can(each handler between two NULs), call count note_ms deadline_ms
 -- returns  claimed due_in_ms(-1: nothing) turns | stale; a turn: key token state(false: none) given (include/lane.lua)
 -- include clock partition tell lane advance give late
 local process, can, call, count = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
@@ -41,14 +41,14 @@ while has_more and #turns < count do
       if lane then lane[READY] = '' end
       local what = lane and give_next(key, lane, token, can)
       if what then
-        redis.call('ZADD', KEYS[2], now + lane[LEASE], key)
         turns[#turns + 1] = turn_of(key, token, what)
         note[#note + 1] = { key, token }
       end
     end
   end
 end
-if #note > 0 then redis.call('SET', KEYS[7], cmsgpack.pack(note), 'PX', 60000) end
+-- also when nothing was given: bytes of a first attempt that come after its repeat must give nothing either
+redis.call('SET', KEYS[7], cmsgpack.pack(note), 'PX', ARGV[6])
 if #turns < count then
   for handler in can:gmatch('%Z+') do redis.call('SADD', prefix .. 'idle:' .. handler, process) end
 end

@@ -7,7 +7,7 @@
 -- returns  committed (next) | lost | gone (a repeat finds it so) | stale; next: see `given` in include/lane.lua
 -- include clock partition
 local key, token, ident, window = ARGV[2], ARGV[3], ARGV[8], tonumber(ARGV[9])
-local HOLDER, GRANTED, STOPPED, AWAITED = 1, 2, 8, 12 -- see include/lane.lua
+local HOLDER, GRANTED, STOPPED, KEEP, AWAITED = 1, 2, 8, 11, 12 -- see include/lane.lua
 local packed = redis.call('HGET', KEYS[1], key)
 local lane = packed and cmsgpack.unpack(packed)
 
@@ -18,7 +18,9 @@ local function finish()
   elseif ARGV[5] == 'del' then
     redis.call('DEL', KEYS[2])
   else
-    redis.call('PEXPIRE', KEYS[2], ARGV[7], 'GT')
+    -- messages that came and went during the turn have taken its time away
+    local is_held = redis.call('PTTL', KEYS[2]) == -1
+    redis.call('PEXPIRE', KEYS[2], is_held and math.max(lane[KEEP], ARGV[7]) or ARGV[7], is_held and 'NX' or 'GT')
   end
   redis.call('HDEL', KEYS[1], key)
   return { 'committed' }

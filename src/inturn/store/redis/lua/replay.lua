@@ -13,7 +13,9 @@ redis.call('ZREM', KEYS[1], member)
 if ARGV[4] == 'replay' then
   local letter, lane = cmsgpack.unpack(packed), read_lane(key) or new_lane()
   local message = letter[3]
-  if lane[KEEP] == 0 then lane[KEEP] = letter[5] end
+  local left = redis.call('PTTL', prefix .. 'state:' .. key)
+  lane[KEEP] = math.max(lane[KEEP], left)
+  if lane[KEEP] <= 0 then lane[KEEP] = letter[5] end -- a state that was written since knows its own time
   message[ATTEMPTS], message[AFTER], message[LATE], message[WATCHERS] = 0, 0, 0, ''
   redis.call('DEL', prefix .. 'mark:' .. member)
   redis.call('PERSIST', prefix .. 'state:' .. key)

@@ -20,7 +20,7 @@ end
 -- is ready for another message, which comes first.
 local function stir(key, lane, ident)
   if is_leased(lane) then
-    redis.call('ZADD', prefix .. 'alarms', 'NX', lane_ends(lane), key)
+    redis.call('ZADD', prefix .. 'alarms', 'LT', lane_ends(lane), key)
   elseif lane[READY] == '' or redis.call('ZRANGE', prefix .. 'mail:' .. key, 0, 0)[1]:sub(23) == ident then
     advance(key, lane)
   end

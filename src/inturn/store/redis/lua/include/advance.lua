@@ -97,6 +97,8 @@ local function go_idle(key, lane)
   if lane[KEEP] > 0 then redis.call('PEXPIRE', prefix .. 'state:' .. key, lane[KEEP], 'NX') end
 end
 
+local MOST_BURIED = 100 -- at once; the rest follows soon
+
 local function advance(key, lane)
   if lane[HOLDER] ~= '' then
     local ends = lane_ends(lane)
@@ -106,7 +108,7 @@ local function advance(key, lane)
     end
     take_lane_away(key, lane, lane[LAPSE] > 0 and 'not confirmed in time' or 'expired')
   end
-  local ready = ''
+  local ready, buried = '', 0
   if lane[STOPPED] ~= '' then redis.call('ZREM', prefix .. 'alarms', key) end
   while lane[STOPPED] == '' do
     local head = redis.call('ZRANGE', prefix .. 'mail:' .. key, 0, 0)[1]
@@ -125,7 +127,13 @@ local function advance(key, lane)
         break
       end
       tell_awaiting(message[WATCHERS], key, ident)
+      tell_loss(key, message[CALLER], 0, 'its process was not seen') -- if it lives after all, it asks again
     elseif message[LATE] > 0 and now > message[LATE] then
+      if buried == MOST_BURIED then
+        alarm(key, now)
+        break
+      end
+      buried = buried + 1
       redis.call('ZREM', prefix .. 'mail:' .. key, head)
       add_error(message, 'LaneTimeout', 'not begun in time')
       bury(key, lane, ident, message)

@@ -13,6 +13,7 @@ local function give_next(key, lane, token, can)
       lease_to(lane, token, ident, message[M_TTL], message[LIMIT])
       lane[READY] = ''
       save_lane(key, lane)
+      redis.call('ZADD', prefix .. 'alarms', 'LT', now + lane[LEASE], key)
       return given(lane, ident, message)
     end
   end

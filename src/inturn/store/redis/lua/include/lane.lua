@@ -10,11 +10,12 @@
 --   a lane: 1 token, 2 fence, 3 ttl, 4 fixed end, 5 lapses if unconfirmed, 6 since, 7 ident that runs, 8 '' | paused |
 --     parked, 9 why, 10 the ready list it stands in, 11 ttl of the state, 12 who awaits the result of an inline turn
 --   a message: 1 number, 2 rank, 3 body, 4 attempts, 5 ttl, 6 time limit, 7 accepted, 8 not before, 9 not begun later
---     than, 10 token of its inline caller or '', 11 errors, 12 processes that await its result
+--     than, 10 token of its inline caller or '', 11 errors, 12 processes that await its result,
+--     13 the call that submitted it
 local HOLDER, GRANTED, LEASE, UNTIL, LAPSE, BEGAN, RUNNING = 1, 2, 3, 4, 5, 6, 7
 local STOPPED, WHY, READY, KEEP, AWAITED = 8, 9, 10, 11, 12
 local NUMBER, RANK, BODY, ATTEMPTS, M_TTL, LIMIT, ACCEPTED = 1, 2, 3, 4, 5, 6, 7
-local AFTER, LATE, CALLER, ERRORS, WATCHERS = 8, 9, 10, 11, 12
+local AFTER, LATE, CALLER, ERRORS, WATCHERS, CALL_OF = 8, 9, 10, 11, 12, 13
 
 local function new_lane()
   return { '', 0, 0, 0, 0, 0, '', '', '', '', 0, '' }
