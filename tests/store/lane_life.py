@@ -88,15 +88,18 @@ class LaneLife:
         self, key: str, ident: str, rank: int, body: bytes, ttl: int, limit: int, keep: int, late: int, caller: str = ""
     ) -> None:
         lane = self.lanes.setdefault(key, Lane(keep))
-        lane.keep = keep
+        lane.keep = max(lane.keep, keep, self._persist(key))
         lane.mail[ident] = Message(ident, (rank, next(self._numbers)), body, ttl, limit, late, caller)
         self.letters.pop((key, ident), None)
-        self._persist(key)
         self._stir(key, lane)
 
-    def _persist(self, key: str) -> None:
-        if (text := self.state(key)) is not None:
-            self.states[key] = text, FOREVER
+    def _persist(self, key: str) -> int:
+        """Answers how long the state had left, if it had an end."""
+        if (text := self.state(key)) is None:
+            return 0
+        _, until = self.states[key]
+        self.states[key] = text, FOREVER
+        return 0 if until == FOREVER else until - self.now
 
     def _lease(self, lane: Lane, token: str, ident: str, ttl: int, limit: int) -> None:
         lane.token, lane.fence, lane.running, lane.ttl = token, -1, ident, ttl
@@ -137,6 +140,7 @@ class LaneLife:
             if not is_late and read_ident(head.ident)[0] in can:
                 del lane.mail[head.ident]
                 head.attempts += 1
+                head.late = 0
                 self._lease(lane, token, head.ident, head.ttl, head.limit)
                 lane.given = head
                 return head
@@ -160,6 +164,7 @@ class LaneLife:
                     self._offer(key, lane, head)
                 else:
                     self._tell_settled(head.watchers, key, head.ident)
+                    self._tell(process_of(head.caller), ("lost", head.caller, key))
             elif head.late and self.now > head.late:
                 del lane.mail[head.ident]
                 head.errors += 1
@@ -173,6 +178,17 @@ class LaneLife:
             if ready:
                 self.ready[key] = ready, rank or next(self._numbers)
 
+    def _bury_late(self) -> None:
+        """Whoever should have begun by now, and did not; also behind a turn that runs."""
+        for key, lane in list(self.lanes.items()):
+            late = [message for message in lane.in_order() if message.late and self.now > message.late]
+            for message in late:
+                del lane.mail[message.ident]
+                message.errors += 1
+                self._bury(key, lane, message)
+            if late and not self.is_leased(lane):
+                self._advance(key, lane)
+
     def _offer(self, key: str, lane: Lane, message: Message) -> None:
         self._lease(lane, message.caller, message.ident, message.ttl, message.limit)
         lane.awaited, lane.lapses = message.watchers, self.now + CONFIRM_MS
@@ -181,7 +197,7 @@ class LaneLife:
     def _go_idle(self, key: str, lane: Lane) -> None:
         self.ready.pop(key, None)
         del self.lanes[key]
-        if (text := self.state(key)) is not None and lane.keep:
+        if (text := self.state(key)) is not None and lane.keep and self.states[key][1] == FOREVER:
             self.states[key] = text, self.now + lane.keep
 
     def _tell(self, process: str, notice: tuple[str, str, str]) -> None:

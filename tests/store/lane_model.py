@@ -89,6 +89,7 @@ class LaneModel(LaneLife):
         noted, until = self.claims.get(call, ([], 0))
         if self.now < until:
             return [key for key, token in noted if key in self.lanes and self.lanes[key].token == token]
+        self._bury_late()
         chosen, has_more = list(keys), True
         pairs: list[tuple[str, str]] = []
         while has_more and len(pairs) < limit:
@@ -106,8 +107,7 @@ class LaneModel(LaneLife):
                 given = self._give_next(key, self.lanes[key], token, can)
                 if given:
                     pairs.append((key, token))
-        if pairs:
-            self.claims[call] = pairs, self.now + NOTE_MS
+        self.claims[call] = pairs, self.now + NOTE_MS
         return [key for key, _ in pairs]
 
     def unclaim(self, call: str) -> int:
@@ -130,14 +130,17 @@ class LaneModel(LaneLife):
         if commit.window_ms:
             self.marks[key, commit.ident] = commit.result, self.now + commit.window_ms
         self._tell_settled(lane.given.watchers if lane.given else lane.awaited, key, commit.ident)
-        if commit.state_op == "set":
-            self.states[key] = commit.state, FOREVER
-        elif commit.state_op == "del":
-            self.states.pop(key, None)
-        lane.keep = commit.keep_ms
         self._end_lease(lane)
         for send in commit.sends:
             self._send(key, send)
+        lane.keep = max(lane.keep, commit.keep_ms)
+        if commit.state_op == "set":
+            self.states[key] = commit.state, FOREVER
+            lane.keep = commit.keep_ms
+        elif commit.state_op == "del":
+            self.states.pop(key, None)
+        elif (text := self.state(key)) is not None:
+            self.states[key] = text, max(self.states[key][1], self.now + commit.keep_ms)
         return "committed", self._give_next(key, lane, commit.next_token, commit.can)
 
     def fail(self, failure: Failure) -> tuple[str, Message | None]:
@@ -167,11 +170,10 @@ class LaneModel(LaneLife):
             return
         if send.key == source and lane:
             # the lane goes on when all effects are written
-            lane.keep = send.keep_ms
+            lane.keep = max(lane.keep, send.keep_ms, self._persist(send.key))
             place = (0, next(self._numbers))
             lane.mail[send.ident] = Message(send.ident, place, send.body, send.ttl_ms, send.limit_ms, 0)
             self.letters.pop((send.key, send.ident), None)
-            self._persist(send.key)
         else:
             self._accept(send.key, send.ident, 0, send.body, send.ttl_ms, send.limit_ms, send.keep_ms, 0)
 
@@ -221,6 +223,8 @@ class LaneModel(LaneLife):
         messages = [*lane.mail.values(), *([lane.given] if lane.given else [])]
         for message in messages:
             self._tell_settled(message.watchers, key, message.ident)
+            if message.caller:
+                self._tell(process_of(message.caller), ("lost", message.caller, key))
         if lane.token:
             lane.given = None
             self._take_away(key, lane, "the lane was cleared")
@@ -233,9 +237,9 @@ class LaneModel(LaneLife):
         message.attempts = message.after = message.late = 0
         message.watchers = set()
         self.marks.pop((key, ident), None)
-        self._persist(key)
-        lane = self.lanes.setdefault(key, Lane(keep))
-        lane.keep = lane.keep or keep
+        left = self._persist(key)
+        lane = self.lanes.setdefault(key, Lane(0))
+        lane.keep = max(lane.keep, left) or keep
         lane.mail[ident] = message
         self._stir(key, lane)
         return True
@@ -248,6 +252,7 @@ class LaneModel(LaneLife):
     def beat(self, process: str) -> None:
         self.seen[process] = self.now
         rank = next(self._numbers)
+        self._bury_late()
         for key, lane in list(self.lanes.items()):
             is_waiting = not lane.token and not lane.stopped and key not in self.ready
             if is_waiting or (lane.token and not self.is_leased(lane)):

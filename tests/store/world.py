@@ -272,7 +272,7 @@ class World:
             await asyncio.sleep(ms / 1000)
 
     async def left_behind(self) -> set[str]:
-        """What is in the database beside its one counter, where that began, and the names of handlers."""
+        """What is in the database beside its counter, where that began, the names of handlers, and notes of calls."""
         if self.is_sqlite:
             connection = sqlite3.connect(self.path)
             every = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
@@ -282,7 +282,8 @@ class World:
             return found
         async with redis.asyncio.Redis.from_url(self.url) as client:
             keys = {key.decode() async for key in client.scan_iter(f"{self.namespace}:*")}
-        return keys - {f"{self.namespace}:{{0}}:{name}" for name in ("fence", "era", "handlers")}
+        keys -= {f"{self.namespace}:{{0}}:{name}" for name in ("fence", "era", "handlers")}
+        return {key for key in keys if not key.startswith(f"{self.namespace}:{{0}}:note:")}  # for their repeats
 
     @property
     def path(self) -> str:

@@ -193,16 +193,15 @@ def expire_state(tx: Transaction, key: str, keep_ms: int) -> None:
     tx.execute("UPDATE states SET until = ? WHERE key = ? AND until IS NULL", (tx.now + keep_ms, key))
 
 
-def prolong_state(tx: Transaction, lane: Lane, keep_ms: int) -> None:
-    """A commit that does not touch the state renews it. What has expired does not come back.
+def renew_state(tx: Transaction, key: str, keep_ms: int) -> None:
+    """A commit that does not touch the state renews it. What has expired does not come back."""
+    tx.execute("UPDATE states SET until = max(until, ?1 + ?2) WHERE key = ?3 AND until > ?1", (tx.now, keep_ms, key))
 
-    Messages that came and went during the turn have taken its time away: then it gets the longer one.
-    """
-    tx.execute(
-        "UPDATE states SET until = CASE WHEN until IS NULL THEN ?1 + max(?2, ?3) ELSE max(until, ?1 + ?2) END "
-        "WHERE key = ?4 AND (until IS NULL OR until > ?1)",
-        (tx.now, keep_ms, lane.keep, lane.key),
-    )
+
+def prolong_state(tx: Transaction, lane: Lane, keep_ms: int) -> None:
+    """The same when the lane is idle now: messages that came and went during the turn have taken its time away."""
+    renew_state(tx, lane.key, keep_ms)
+    expire_state(tx, lane.key, max(lane.keep, keep_ms))
 
 
 def read_mark(tx: Transaction, key: str, ident: str) -> bytes | None:

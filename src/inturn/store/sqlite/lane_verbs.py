@@ -37,6 +37,7 @@ from inturn.store.sqlite.lane import (
     read_mark,
     read_message,
     read_state,
+    renew_state,
     running_message,
     save_lane,
     save_message,
@@ -183,14 +184,16 @@ def commit(tx: Transaction, commit: Commit) -> Ended:
         message = running_message(tx, lane)
         awaited = message.watchers
         take_out(tx, lane, message)
+    deliver(tx, lane, sends)
     tell_awaiting(tx, awaited, key, ident)
     if state_op == "set":
         write_state(tx, key, state, None)  # its time begins when the lane is idle
     elif state_op == "del":
         delete_state(tx, key)
+    else:
+        renew_state(tx, key, keep_ms)
     lane.keep = keep_ms if state_op == "set" else max(lane.keep, keep_ms)
     end_lease(lane)
-    deliver(tx, lane, sends)
     return Ended("committed", give_next(tx, lane, next_token, can), 1)
 
 

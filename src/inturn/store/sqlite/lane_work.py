@@ -56,9 +56,8 @@ def claim(tx: Transaction, process: str, call: str, can: Sequence[str], count: i
                 what = give_next(tx, lane, f"{call}.{len(turns) + 1}", can)
                 if what:
                     turns.append(what._replace(state=read_state(tx, lane.key)))
-    if turns:
-        pairs = json.dumps([(turn.key, turn.token) for turn in turns])
-        tx.execute("INSERT INTO claims VALUES (?, ?, ?)", (call, pairs, tx.now + CLAIM_NOTE_MS))
+    pairs = json.dumps([(turn.key, turn.token) for turn in turns])
+    tx.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", (call, pairs, tx.now + CLAIM_NOTE_MS))
     if len(turns) < count:
         for handler in can:
             tx.execute("INSERT INTO idle VALUES (?, ?, ?)", (handler, tx.tick(), process))

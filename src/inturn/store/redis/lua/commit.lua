@@ -55,6 +55,8 @@ if ARGV[5] == 'set' then
   redis.call('SET', KEYS[2], ARGV[6]) -- its time begins when the lane is idle
 elseif ARGV[5] == 'del' then
   redis.call('DEL', KEYS[2])
+else
+  redis.call('PEXPIRE', KEYS[2], ARGV[7], 'GT')
 end
 lane[KEEP] = ARGV[5] == 'set' and tonumber(ARGV[7]) or math.max(lane[KEEP], tonumber(ARGV[7]))
 end_lease(lane)
