@@ -51,7 +51,8 @@ format: setup ## Format, and fix what lint can fix.
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: setup ## Measure the locks against their peers, on a private Redis.
+bench: setup ## Measure turns and locks against their peers, on private Redis servers.
+	@$(BIN)/inturn bench turns $(ARGS)
 	@$(BIN)/inturn bench locks $(ARGS)
 
 chaos: setup ## Run the long form of the chaos tests and print a report.

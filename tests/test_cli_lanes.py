@@ -37,7 +37,7 @@ class Shop:
         def order(turn: Turn[dict[str, Any]]) -> None:
             turn.state["last"] = turn.id
             if turn.body.get("how") == "stop":
-                raise Stop("it is \x1b[31mbroken")
+                raise Stop("it is \x1b[31mbroken")  # and nobody can mend it, however long the line that says so
             if turn.body.get("how") == "retry":
                 raise Retry("not yet", after=100)
 
@@ -177,8 +177,8 @@ def test_show_tells_of_an_inline_turn(shop: Shop) -> None:
         shop.submit("b")
         lane = shop.json("show", "user:1")["lane"]
         _, out, _ = shop.say("show", "user:1")
-    assert (lane["status"], lane["running"], lane["waiting"]) == ("running", None, 1)
-    assert "running: an inline turn\n" in out
+    assert (lane["status"], lane["running"]["id"], lane["waiting"]) == ("running", "web-1", 1)
+    assert "running: an inline turn (web-1)\n" in out
 
 
 def test_show_of_what_is_not_there_is_code_1(shop: Shop) -> None:

@@ -135,10 +135,10 @@ def _picture(lane: LaneInfo) -> Group:
         parts += [Text(f"state, version {lane.version}, {life}:"), lines(pretty(lane.state))]
     else:
         parts.append(Text("no state"))
-    if lane.running is not None:
+    if lane.running is not None and lane.running.is_inline:
+        parts.append(Text(printable(f"running: an inline turn ({lane.running.id})")))
+    elif lane.running is not None:
         parts += [Text("running:"), _table_of_messages([lane.running])]
-    elif lane.holder:
-        parts.append(Text("running: an inline turn"))
     if lane.messages:
         first = f"the first {len(lane.messages)} of " if lane.waiting > len(lane.messages) else ""
         parts += [Text(f"waiting, {first}{lane.waiting}:"), _table_of_messages(lane.messages)]

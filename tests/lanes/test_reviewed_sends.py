@@ -1,0 +1,185 @@
+"""Promises of sends and of the heartbeat that a review found broken. Partitions are Redis's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import redis.asyncio
+
+from inturn import InTurn, StoreUnavailable, Turn
+from inturn.settings import Settings
+from inturn.store import clock
+from inturn.store.redis.store import RedisStore
+from tests.lanes.conftest import apart, until, until_waiting
+from tests.store.redis.peers import RedisPeer
+from tests.store.world import send_to
+
+
+@pytest.fixture
+async def parted(redis_url: str, namespace: str) -> AsyncIterator[InTurn]:
+    """An app whose lanes are in two partitions."""
+    async with InTurn(redis_url, namespace=namespace, settings=Settings(partitions=2)) as app:
+        note(app)
+        yield app
+
+
+def note(app: InTurn) -> None:
+    @app.handler("note")
+    async def note(turn: Turn[Any]) -> None: ...
+
+
+def keys_in(app: InTurn, partition: int, count: int, name: str) -> list[str]:
+    every = (f"{name}{n}" for n in range(1000))
+    return [key for key in every if app.process.store.partition_of(key) == partition][:count]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+async def test_two_turns_of_two_partitions_with_one_fence_send_two_messages(
+    parted: InTurn, redis_url: str, namespace: str, order: tuple[int, int]
+) -> None:
+    """The counters of two partitions may stand equal: the id that is made for a send must not."""
+    (target,) = keys_in(parted, 0, 1, "t")
+    fences = set()
+    async with redis.asyncio.Redis.from_url(redis_url) as client:
+        for count, partition in enumerate(order, 1):
+            await client.set(f"{namespace}:{{{partition}}}:fence", 4_000_000_000_000_000)
+            async with parted.turn(keys_in(parted, partition, 1, "s")[0]) as turn:
+                fences.add(turn.fence)
+                turn.send("note", partition, key=target)
+            await until_waiting(parted, target, count)
+    assert len(fences) == 1, "or the test shows nothing"
+    info = await parted.lanes.inspect(target)
+    assert [message.body for message in info.messages] == list(order)
+
+
+async def test_sends_of_many_turns_to_another_partition_are_brought_by_one_task_at_a_time(
+    parted: InTurn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, here = parted.process.store, asyncio.get_running_loop()
+    really_forward = store.forward
+    running, most = 0, 0
+
+    async def forward(source: int, target: int) -> int:
+        nonlocal running, most
+        if asyncio.get_running_loop() is not here:  # the heartbeat has its own
+            return await really_forward(source, target)
+        running += 1
+        most = max(most, running)
+        try:
+            return await really_forward(source, target)
+        finally:
+            running -= 1
+
+    monkeypatch.setattr(store, "forward", forward)
+    (target,) = keys_in(parted, 1, 1, "t")
+
+    async def send(key: str) -> None:
+        for n in range(5):
+            async with parted.turn(key) as turn:
+                turn.send("note", n, key=target)
+
+    await asyncio.gather(*(apart(send(key)) for key in keys_in(parted, 0, 20, "s")))
+    await until_waiting(parted, target, 100)
+    assert most == 1
+
+
+async def test_one_forward_is_bounded_and_says_how_many_are_left(redis_url: str, namespace: str) -> None:
+    """However fast new sends come, a call comes to an end."""
+    peer = RedisPeer(RedisStore(redis_url, "host:1:0000", namespace=namespace, partitions=2))
+    source, target = (next(k for k in "abcdefgh" if peer.store.partition_of(k) == partition) for partition in (0, 1))
+    sends = [send_to(target, str(n), is_fresh=True) for n in range(1050)]
+    await peer.done(await peer.begin(source), sends=sends)
+    assert await peer.store.forward(0, 1) == 50
+    assert (await peer.store.lane(target, 0)).waiting == 1000
+    assert await peer.store.forward(0, 1) == 0
+    assert await peer.mailbox(target) == [str(n) for n in range(1000)]
+    assert (await peer.store.lane(target, 0)).waiting == 1050
+    await peer.store.close()
+
+
+async def test_the_heartbeat_does_not_wait_for_sends_that_it_brings(
+    parted: InTurn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, here = parted.process.store, asyncio.get_running_loop()
+    really_beat = store.beat
+    brought: list[tuple[int, int]] = []
+    beats = 0
+
+    async def forward(source: int, target: int) -> int:
+        if asyncio.get_running_loop() is here:
+            raise StoreUnavailable("left to a beat")
+        brought.append((source, target))
+        return await asyncio.Event().wait()
+
+    async def beat(*arguments: Any) -> Any:
+        nonlocal beats
+        beats += 1
+        return await really_beat(*arguments)
+
+    monkeypatch.setattr(store, "forward", forward)
+    monkeypatch.setattr(store, "beat", beat)
+    (source,), (target,) = keys_in(parted, 0, 1, "s"), keys_in(parted, 1, 1, "t")
+    async with parted.turn("beating", ttl=0.8):  # a short lease, so that there are many beats
+        async with parted.turn(source) as turn:
+            turn.send("note", 1, key=target)
+
+        async def is_under_way() -> bool:
+            return bool(brought)
+
+        await until(is_under_way)
+        before = beats
+
+        async def beats_go_on() -> bool:
+            return beats >= before + 6  # of both partitions
+
+        await until(beats_go_on)
+    assert brought == [(0, 1)], "one at a time on each way"
+
+
+async def test_one_undo_that_fails_keeps_neither_the_others_nor_the_chores_from_being_done(app: InTurn) -> None:
+    registry, done, tried, chores = app.process.registry, [], [], []
+
+    async def fails() -> None:
+        tried.append(clock.now())
+        raise ValueError("what it says does not matter")
+
+    async def works() -> None:
+        done.append(clock.now())
+
+    async def chore() -> None:
+        chores.append(len(tried))
+
+    async with app.turn("beating", ttl=0.8):
+        registry.once_more("x", registry.new_token(), 0.0, fails)
+        for _ in range(3):
+            registry.once_more("x", registry.new_token(), 0.0, works)
+        app.process.heartbeat.chores.append(chore)
+
+        async def is_done() -> bool:
+            return len(done) == 3 and len(tried) >= 2 and bool(chores) and chores[-1] >= 2
+
+        await until(is_done)
+        assert [undo for _, undo in registry.leftovers] == [fails], "it is tried again, and the others are gone"
+        registry.leftovers.clear()
+
+
+async def test_a_send_of_a_turn_that_is_over_is_refused(app: InTurn) -> None:
+    note(app)
+    async with app.turn("k") as turn:
+        turn.send("note", 1)
+    with pytest.raises(RuntimeError, match="turn of lane 'k' is over"):
+        turn.send("note", 2)
+    assert (await app.lanes.inspect("k>note")).waiting == 1
+
+
+async def test_a_lane_of_sends_whose_key_would_be_too_long_is_refused_and_nothing_is_sent(app: InTurn) -> None:
+    note(app)
+    key = "k" * 510
+    with pytest.raises(ValueError, match=r"key=.*is 515 bytes long, at most 512 are allowed"):
+        async with app.turn(key, state=list) as turn:
+            turn.state.append(1)
+            turn.send("note", 1)
+    assert ((await app.lanes.inspect(key)).state, await app.lanes.list()) == (None, [])
