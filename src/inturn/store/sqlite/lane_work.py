@@ -17,6 +17,7 @@ from inturn.store.sqlite.lane import (
     message_of,
     put,
     read_lane,
+    read_message,
     read_state,
     running_message,
     save_lane,
@@ -91,9 +92,9 @@ def bury_late(tx: Transaction) -> None:
         f"SELECT {MESSAGE} FROM messages WHERE late > 0 AND late < ? ORDER BY late LIMIT 64", (tx.now,)
     ).fetchall()
     for row in rows:
-        message = message_of(row)
-        lane = read_lane(tx, message.key)
-        if lane:
+        found = message_of(row)
+        lane, message = read_lane(tx, found.key), read_message(tx, found.key, found.ident)
+        if lane and message:  # `advance` has buried it, if it came behind another late one
             add_error(tx, message, "LaneTimeout", "not begun in time")
             bury(tx, lane, message)
             if is_leased(tx, lane):
