@@ -338,3 +338,31 @@ def test_bad_options_are_refused_at_once(app: sync.InTurn) -> None:
         app.turn("a>b")
     with pytest.raises(ValueError, match="busy="):
         app.handler("x", busy="shout")(print)
+
+
+class Wordless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def test_an_error_that_cannot_be_told_rolls_the_turn_back_all_the_same(app: sync.InTurn, other: sync.InTurn) -> None:
+    with pytest.raises(Wordless), app.turn("k", state=list) as turn:
+        turn.state.append("never")
+        raise Wordless
+    with other.turn("k", state=list, wait=5) as turn:
+        assert turn.state == []
+
+
+def test_a_child_that_is_forked_inside_a_turn_does_not_hold_it(app: sync.InTurn) -> None:
+    """It is the parent's: leaving the block says so in the child, and does not wait for a thread that it has not."""
+    parent = os.getpid()
+    try:
+        with app.turn("k", state=list) as turn:
+            turn.state.append("parent")
+            child = os.fork()
+    except LeaseLost:
+        os._exit(0 if os.getpid() != parent else 1)
+    if child == 0:
+        os._exit(1)
+    wait_until(lambda: os.waitpid(child, os.WNOHANG) == (child, 0))
+    assert app.lanes.inspect("k").state == ["parent"]

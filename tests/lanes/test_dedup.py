@@ -340,3 +340,12 @@ def test_marks_that_are_over_do_not_pile_up_in_the_file(maker: Maker) -> None:
         manager.mark_as_processed(f"m{number}", 0.001)
     app = cast(inturn.sync.InTurn, maker.source("sync app on sqlite", "", 5))
     assert len(app.runner.run(app.inner.process.store.names(1000))) <= 130
+
+
+def test_giving_back_a_claim_does_not_take_the_mark_of_another_manager_along(managers: Managers, message: str) -> None:
+    first, second = managers
+    assert first.claim(message)
+    second.mark_as_processed(message)
+    assert not first.release_claim(message)
+    assert first.is_duplicate(message)
+    assert second.is_duplicate(message)

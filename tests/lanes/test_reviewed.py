@@ -223,3 +223,29 @@ async def test_a_handler_that_timed_out_at_another_lane_has_failed_and_its_own_m
             await receipt.result(5)
     assert not isinstance(failed.value, LaneTimeout | TimeoutError)
     assert failed.value.errors[-1]["type"] == "LaneTimeout"
+
+
+async def test_a_worker_ends_although_a_handler_swallows_its_cancellation(
+    app: InTurn, other: InTurn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its message is handed back; what it does later cannot commit."""
+    monkeypatch.setattr("inturn.lanes.worker.STUBBORN_S", 0.05)
+    is_over = asyncio.Event()
+
+    @app.handler("h", key="k", state=list)
+    async def stubborn(turn: Turn[list[str]]) -> None:
+        while not is_over.is_set():
+            try:
+                await is_over.wait()
+            except asyncio.CancelledError:
+                continue
+        turn.state.append("stubborn")
+
+    await app.submit("h", 1)
+    async with working(app, grace=0):
+        await until_status(app, "k", "running")
+    info = await until_status(other, "k", "ready")
+    assert (info.messages[0].attempts, info.state) == (0, None)
+    is_over.set()
+    await asyncio.sleep(0)
+    assert (await other.lanes.inspect("k")).state is None

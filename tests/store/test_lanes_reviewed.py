@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.store.world import Peer, World, until, work
+from tests.store.world import WORK, Peer, World, until, work
 
 
 async def test_a_caller_whose_place_was_skipped_is_told_and_asks_again(a: Peer, b: Peer) -> None:
@@ -103,3 +103,15 @@ async def test_a_claim_that_is_asked_again_gives_nothing_more_than_the_first_tim
     await a.put("k", "m")
     assert await a.claim(call=call) == []
     assert (await b.claim_one()).attempts == 1
+
+
+async def test_a_claim_is_given_back_also_when_its_note_is_gone(world: World, a: Peer, b: Peer) -> None:
+    """The store was away for longer than notes live, and the worker's beats have kept the lease alive since."""
+    await a.put("k", "m")
+    call = a.new_token()
+    (turn,) = (await a.store.claim(call, [WORK], 1)).turns
+    await world.forget_notes()
+    assert await a.store.unclaim(0, call) == 1
+    again = await b.claim_one()
+    assert (again.key, again.ident, again.attempts) == (turn.key, turn.ident, 1)
+    assert await a.store.unclaim(0, call) == 0

@@ -285,6 +285,17 @@ class World:
         keys -= {f"{self.namespace}:{{0}}:{name}" for name in ("fence", "era", "handlers")}
         return {key for key in keys if not key.startswith(f"{self.namespace}:{{0}}:note:")}  # for their repeats
 
+    async def forget_notes(self) -> None:
+        """What is kept for the repeats of calls is gone, as it would be after its time."""
+        if self.is_sqlite:
+            with sqlite3.connect(self.path, timeout=5) as connection:
+                connection.execute("DELETE FROM claims")
+            connection.close()
+            return
+        async with redis.asyncio.Redis.from_url(self.url) as client:
+            async for key in client.scan_iter(f"{self.namespace}:{{0}}:note:*"):
+                await client.delete(key)
+
     @property
     def path(self) -> str:
         """Of the database file of SQLite."""

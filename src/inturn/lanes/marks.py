@@ -101,15 +101,9 @@ class LeaseMarks(LeaseLocks):
         return token
 
     async def put(self, key: str, life_ms: int) -> None:
-        """If someone else has claimed it, their claim is prolonged: only they could give it back then."""
-        store = self._process.store
+        """If someone has claimed it, the claim is taken away: or giving it back would take the mark along."""
         while (token := await self.take(key, life_ms)) is None:
-            view = await store.inspect(key)
-            for holder in view.holders if view else ():
-                if (await store.extend(key, holder.token, "set", life_ms)).status == "extended":
-                    self.claims.pop(key)
-                    self._marked.keep(key, holder.token, life_ms)
-                    return
+            await self._process.store.force_release(key)
         self.claims.pop(key)
         self._marked.keep(key, token, life_ms)
 

@@ -12,6 +12,7 @@ import logging
 from functools import partial
 
 from inturn.errors import StoreUnavailable
+from inturn.lanes.lease import TurnLease
 from inturn.lanes.runtime import Runtime
 from inturn.lanes.turn import Passed, take_turn
 from inturn.observe import metrics
@@ -25,6 +26,8 @@ LOOK_S = 1.0
 """A lost push costs at most this."""
 COUNT_S = 5.0
 """How often what is ready, dead and unhandled is counted for the metrics."""
+STUBBORN_S = 3.0
+"""How long a handler may take to stop when it is cancelled."""
 RUN = 16
 """Messages of one lane in a row, before others get their turn."""
 
@@ -40,6 +43,8 @@ class Worker:
         self._hurry = asyncio.Event()
         self._ended = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._tokens: dict[asyncio.Task[None], str] = {}
+        """Of the turn that each task is in."""
         self._counted_at = 0.0
         self._first = 0
 
@@ -112,19 +117,30 @@ class Worker:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        self._tokens.pop(task, None)
         self._woken.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a turn ended in an unforeseen way", exc_info=error)
 
+    def _leave_behind(self, task: asyncio.Task[None]) -> None:
+        """Its handler does not stop when it is cancelled. The lane goes on without it, and its commit is refused."""
+        held = self._runtime.process.registry.holding.get(self._tokens.get(task, ""))
+        if isinstance(held, TurnLease):
+            log.error("the handler of %s does not stop when it is cancelled; its message is handed back", held.name)
+            held.lose("the worker has stopped")
+            held.abandon()
+
     async def _run_lane(self, given: Given) -> None:
         passed: Passed | None = Passed(given, given.state)
-        left = RUN
+        left, task = RUN, asyncio.current_task()
+        assert task is not None
 
         def goes_on() -> bool:  # asked when the handler is done: a worker that was told to stop takes no more
             return left > 0 and not self._stopping.is_set()
 
         while passed is not None:
             left -= 1
+            self._tokens[task] = passed.given.token
             passed = await take_turn(self._runtime, passed.given, passed.stored, goes_on)
 
     async def _count(self) -> None:
@@ -156,7 +172,10 @@ class Worker:
         left = set(self._tasks)
         for task in left:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        if left:
+            _, stubborn = await asyncio.wait(left, timeout=STUBBORN_S)
+            for task in stubborn:
+                self._leave_behind(task)
         await runtime.process.registry.quiet()
         runtime.workers.discard(self)
         runtime.process.registry.busy.discard(self)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from inturn.errors import DuplicateMessage
+from inturn.errors import DuplicateMessage, LeaseLost
 from inturn.lanes import runtime as context
 from inturn.lanes.admin import LaneInfo, LaneSummary
 from inturn.lanes.admin import Lanes as AsyncLanes
@@ -18,6 +18,7 @@ from inturn.lanes.dead import DeadLetters as AsyncDeadLetters
 from inturn.lanes.effects import Turn
 from inturn.lanes.inline import InlineTurn as AsyncInlineTurn
 from inturn.lanes.receipt import Receipt as AsyncReceipt
+from inturn.lanes.retry import words_of
 from inturn.locks import arguments
 from inturn.process.registry import post
 from inturn.process.runner import Runner
@@ -108,8 +109,13 @@ class InlineTurn:
         assert holding is not None
         assert self._loop is not None
         context.leave(turn)
+        if not self._runner.is_running:
+            # a fork inside the block: the turn, and the thread that holds it, are the parent's
+            if error is None:
+                raise LeaseLost(turn.key, turn.fence, turn.lease.why_lost or "its event loop is gone")
+            return
         if error is not None:
-            self._failure = BodyFailed(f"{type(error).__name__}: {error}")
+            self._failure = BodyFailed(words_of(error))
         post(self._loop, self._over.set)
         try:
             holding.result()

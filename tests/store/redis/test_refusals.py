@@ -67,6 +67,21 @@ async def test_a_full_memory_refuses_an_acquire_wholly_and_still_takes_a_release
     await peer.hold("n")
 
 
+async def test_a_full_memory_refuses_new_messages_and_lets_those_that_wait_be_done(
+    peer: RedisPeer, owner: redis.Redis
+) -> None:
+    """Or nobody could ever free it."""
+    await peer.put("k", "m1", "m2")
+    owner.config_set("maxmemory", 1)
+    assert "OOM" in str(await refusal_of(peer.submit("k", "m3")))
+    following = await peer.done(await peer.claim_one(), next_token=peer.new_token())
+    assert following is not None
+    await peer.done(following)
+    assert (await peer.attend("k", work("m2"))).status == "done"
+    owner.config_set("maxmemory", 0)
+    await peer.put("k", "m3")
+
+
 async def test_too_few_replicas_refuse_at_once_and_change_nothing(peer: RedisPeer, owner: redis.Redis) -> None:
     held = await peer.hold("held")
     owner.config_set("min-replicas-to-write", 1)

@@ -21,7 +21,7 @@ from inturn.store.lane import (
     Submission,
     Submitted,
 )
-from inturn.store.sqlite.accept import accept, deliver, give_next, new_message, stir
+from inturn.store.sqlite.accept import MAX_MS, accept, deliver, give_next, new_message, stir
 from inturn.store.sqlite.advance import advance, bury, end_lease, lease_to, tell_awaiting
 from inturn.store.sqlite.lane import (
     Lane,
@@ -257,8 +257,7 @@ def attend(tx: Transaction, process: str, key: str, ident: str) -> Outcome:
     if lane and lane.running == ident:
         lane.awaited = _with(process, lane.awaited)
         # if its caller dies, nobody else may ever ask for this lane
-        if lane.alarm is None:
-            lane.alarm = lane_ends(tx, lane)
+        lane.alarm = min(lane.alarm or MAX_MS, lane_ends(tx, lane))
         save_lane(tx, lane)
         return _pending(tx)
     letter = tx.one("SELECT attempts, errors FROM dead_letters WHERE key = ? AND ident = ?", (key, ident))

@@ -109,7 +109,16 @@ def unclaim(tx: Transaction, call: str) -> int:
     note = tx.one("SELECT turns FROM claims WHERE call = ? AND until > ?", (call, tx.now))
     # the note stays, so that the claim, if it comes after this, finds it and gives nothing
     tx.execute("INSERT OR REPLACE INTO claims VALUES (?, '[]', ?)", (call, tx.now + CLAIM_NOTE_MS))
-    for key, token in json.loads(note[0]) if note else ():
+    given_to = (
+        json.loads(note[0])
+        if note
+        else tx.execute(
+            # away for longer than notes live: the lanes that the call's tokens hold
+            "SELECT key, holder FROM lanes WHERE holder >= ? AND holder < ?",
+            (f"{call}.", f"{call}/"),
+        ).fetchall()
+    )
+    for key, token in given_to:
         lane = read_lane(tx, key)
         if lane and lane.holder == token:
             message = running_message(tx, lane)

@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- What became of a message; if that is still open, this process will be told.
 -- KEYS  lanes state mail msgs fence processes alarms era letters inbox, mark
 -- ARGV  prefix key process, ident deadline_ms

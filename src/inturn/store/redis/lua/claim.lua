@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- A worker asks for turns: up to `count` ready lanes are leased to it, each with its next message and its state.
 -- KEYS  lanes alarms fence processes era workers, note
 -- ARGV  prefix process can(each handler between two NULs), call count note_ms deadline_ms

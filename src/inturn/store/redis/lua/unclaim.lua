@@ -7,10 +7,21 @@
 local count, before = 0, redis.call('GET', KEYS[6])
 -- the note stays, so that bytes of the claim which are still under way find it and give nothing
 redis.call('SET', KEYS[6], cmsgpack.pack({}), 'PX', ARGV[3])
-for _, pair in ipairs(before and cmsgpack.unpack(before) or {}) do
+local pairs_given = before and cmsgpack.unpack(before)
+if not pairs_given then
+  -- The store was away for longer than notes live: look for the lanes that the call's tokens hold.
+  pairs_given = {}
+  local all = redis.call('HGETALL', KEYS[1])
+  for i = 1, #all, 2 do
+    if all[i + 1]:find(ARGV[2] .. '.', 1, true) then
+      pairs_given[#pairs_given + 1] = { all[i], cmsgpack.unpack(all[i + 1])[HOLDER] }
+    end
+  end
+end
+for _, pair in ipairs(pairs_given) do
   local key, lane = pair[1], read_lane(pair[1])
-  if lane and lane[HOLDER] == pair[2] then
-    local ident, message = lane[RUNNING], read_message(pair[1], lane[RUNNING])
+  if lane and lane[HOLDER] == pair[2] and pair[2]:sub(1, #ARGV[2] + 1) == ARGV[2] .. '.' then
+    local ident, message = lane[RUNNING], read_message(key, lane[RUNNING])
     message[ATTEMPTS] = message[ATTEMPTS] - 1
     put(key, ident, message)
     end_lease(lane)
