@@ -18,7 +18,7 @@ from inturn.services import PrivateRedis
 from inturn.store import clock
 from tests.store.redis.peers import Open, RedisPeer, admin, started
 from tests.store.redis.proxy import Proxy
-from tests.store.world import until
+from tests.store.world import until, work
 
 AT_ONCE_S = 0.5
 
