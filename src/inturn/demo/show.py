@@ -55,8 +55,8 @@ async def _tell(console: Console) -> int:
     console.print(_numbers(race, cure))
     console.print(_verdict(race, cure))
     console.print(
-        "\n[bold]Read next[/]  README.md, and docs/locks.md for what is promised and what is not"
-        "\n[bold]Run next[/]   inturn bench locks, and inturn locks ls while your own program runs\n"
+        "\n[bold]Read next[/]  README.md (lanes keep order and state too), docs/lanes.md and docs/locks.md"
+        "\n[bold]Run next[/]   inturn bench turns, and inturn lanes ls while your own program runs\n"
     )
     return 1 if cure.lost else 0
 

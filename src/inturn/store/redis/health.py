@@ -49,7 +49,7 @@ async def examine(link: Link, address: Address, allow_eviction: bool) -> list[st
     policy = facts.get("maxmemory_policy", "noeviction")
     if policy != "noeviction" and not allow_eviction:
         raise SettingsError(
-            f"{address} has maxmemory-policy {policy!r} and may throw locks away when its memory is full; "
+            f"{address} has maxmemory-policy {policy!r} and may throw locks and messages away when its memory is full; "
             "set it to 'noeviction', or INTURN_ALLOW_EVICTION=true if you accept that"
         )
     warnings = []
@@ -58,8 +58,9 @@ async def examine(link: Link, address: Address, allow_eviction: bool) -> list[st
         warnings.append(f"{address} does not let us read CONFIG, so whether it saves to disk was not checked: {saves}")
     elif facts.get("aof_enabled") == "0" and not (isinstance(saves, dict) and saves.get(b"save")):
         warnings.append(
-            f"{address} keeps nothing on disk: a restart forgets every lock (set 'appendonly yes' to keep them)"
+            f"{address} keeps nothing on disk: a restart forgets every lock, lane and message "
+            "(set 'appendonly yes' to keep them)"
         )
     if policy != "noeviction":
-        warnings.append(f"{address} may evict locks (maxmemory-policy {policy!r}), as you allowed")
+        warnings.append(f"{address} may evict locks and lanes (maxmemory-policy {policy!r}), as you allowed")
     return warnings
