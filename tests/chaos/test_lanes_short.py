@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 from tests.chaos.checker import count
 from tests.chaos.lanes.report import MUST_BE_CAUGHT
@@ -28,6 +29,11 @@ async def test_nothing_is_lost_doubled_or_out_of_order_under_faults() -> None:
 
 
 async def test_the_common_recipe_is_caught_by_the_same_checker() -> None:
-    result = await Run(_scenario("redis", "processes"), "naive", 4.0, SEED, WORKERS, LANES).play()
-    found = count(result.violations)
-    assert all(found[kind] > 0 for kind in MUST_BE_CAUGHT), found
+    """A seed fixes the faults, not where in the recipe they strike: it is run until each kind of fault has shown."""
+    found: Counter[str] = Counter()
+    for seed in range(SEED, SEED + 5):
+        result = await Run(_scenario("redis", "processes"), "naive", 4.0, seed, WORKERS, LANES).play()
+        found += count(result.violations)
+        if all(found[kind] > 0 for kind in MUST_BE_CAUGHT):
+            return
+    raise AssertionError(f"the recipe was not caught with each of {MUST_BE_CAUGHT}: {found}")
