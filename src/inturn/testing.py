@@ -91,7 +91,8 @@ async def drain(app: InTurn, *, limit: int = 1000, raise_errors: bool = False) -
 
     What waits for a later attempt stays: advance the clock, and drain again. With `raise_errors` the first error is
     raised, after its turn has ended as it would for a worker (`Retry` and `Stop` are no errors). A handler must not
-    wait for the result of another message here: nobody else runs it. (Synchronous code: `app.run(drain(app.inner))`.)
+    wait for the result of another message here: nobody else runs it. Synchronous code drains by
+    `app.runner.run(drain(app.inner))`.
     """
     runtime = app.runtime
     most = arguments.whole(limit, "limit", 1, 1_000_000)
@@ -132,15 +133,7 @@ async def _next(runtime: Runtime) -> Given | None:
 
 
 async def _claim(runtime: Runtime) -> Given | None:
-    process = runtime.process
-    call = process.registry.new_token()
-    try:
-        turns = (await process.store.claim(call, tuple(runtime.handlers), 1)).turns
-    except BaseException:
-        # what was given, if anything, is not known: have it given back
-        for partition in range(process.store.partitions):
-            process.registry.abandon(call, call, partial(process.store.unclaim, partition, call))
-        raise
+    turns = (await runtime.claim(tuple(runtime.handlers), 1)).turns
     return turns[0] if turns else None
 
 

@@ -21,7 +21,7 @@ from redis.retry import Retry
 
 import inturn
 from inturn.locks import source
-from inturn.locks.managers import run_at_once
+from inturn.locks.driven import run_at_once
 from inturn.locks.plain import PlainLocks
 from inturn.services import PrivateRedis
 from inturn.store import clock

@@ -143,6 +143,7 @@ class LaneLife:
                 head.late = 0
                 self._lease(lane, token, head.ident, head.ttl, head.limit)
                 lane.given = head
+                self.seen[process_of(token)] = self.now
                 return head
         self._advance(key, lane)
         return None

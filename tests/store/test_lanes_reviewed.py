@@ -115,3 +115,19 @@ async def test_a_claim_is_given_back_also_when_its_note_is_gone(world: World, a:
     again = await b.claim_one()
     assert (again.key, again.ident, again.attempts) == (turn.key, turn.ident, 1)
     assert await a.store.unclaim(0, call) == 0
+
+
+@pytest.mark.parametrize("ends", ["commit", "fail"])
+async def test_a_turn_that_was_handed_over_lives_for_its_whole_ttl(world: World, a: Peer, b: Peer, ends: str) -> None:
+    """Its worker counts from the call that brought it; no beat has to come in between."""
+    await a.put("k", "first", "second", ttl_ms=600)
+    turn, token = await a.claim_one(), a.new_token()
+    await world.pass_time(400)
+    if ends == "commit":
+        following = await a.done(turn, next_token=token)
+    else:
+        following = (await a.fail(turn, "dead", next_token=token)).next
+    assert following is not None
+    await world.pass_time(400)
+    assert await b.claim() == []
+    assert await a.store.confirm("k", following.token)

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from collections.abc import Awaitable
+from typing import TypeVar
 
 from inturn.errors import StoreUnavailable
 from inturn.lanes import marks
 from inturn.lanes.marks import Marks
 from inturn.locks import arguments, source
+from inturn.locks.driven import DrivenFace
 from inturn.locks.face import Answer, Face
-from inturn.locks.managers import Run, run_at_once
 from inturn.locks.plain import PlainLocks, SeenThrough
-from inturn.process.runner import Runner
 
 log = logging.getLogger("inturn.lanes")
 
@@ -104,7 +102,7 @@ class AsyncMessageDeduplicationManager(_Manager):
         return self._tell(await self._give_back(_key(message_id)))
 
 
-class MessageDeduplicationManager(_Manager):
+class MessageDeduplicationManager(_Manager, DrivenFace):
     """The same for synchronous code: over a `redis.Redis`, an `inturn.sync.InTurn`, or an `inturn.InTurn`.
 
     An `inturn.InTurn` is driven by a thread of the manager's own: `close()` ends that.
@@ -115,32 +113,8 @@ class MessageDeduplicationManager(_Manager):
         redis_client: source.Client | source.App | source.SyncApp,
         default_expiration: arguments.Seconds = 300,
     ) -> None:
-        self._close: Callable[[], None] = lambda: None
-        kept = self._marks_of(redis_client)
+        kept = self._drive(redis_client, marks.of_client, marks.of_app)
         super().__init__(kept, kept, default_expiration)
-
-    def _marks_of(self, given: source.Client | source.App | source.SyncApp) -> Marks:
-        if source.is_client(given, is_async=False):
-            self._run: Run = run_at_once
-            return marks.of_client(given)
-        if source.is_sync_app(given):
-            self._run = given.runner.run
-            return marks.of_app(given.inner)
-        if source.is_app(given):
-            runner, process = Runner(), given.process
-            process.on_fork(runner.forget)
-
-            def close() -> None:
-                if runner.is_running:
-                    runner.run(process.store.close())
-                    runner.stop()
-
-            self._run, self._close = runner.run, close
-            return marks.of_app(given)
-        raise TypeError(
-            f"redis_client={given!r}: must be a redis.Redis, an inturn.sync.InTurn or an inturn.InTurn, "
-            f"not {type(given).__name__}"
-        )
 
     def is_duplicate(self, message_id: str) -> bool:
         """Whether it was marked or claimed. `False` also when the store is away: rather twice than not at all."""
@@ -162,21 +136,6 @@ class MessageDeduplicationManager(_Manager):
         or the message was marked as processed; then nothing is touched.
         """
         return self._ask(self._give_back(_key(message_id)))
-
-    def close(self) -> None:
-        """End what this manager started. Clients and apps are their owners' to close."""
-        self._close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _ask(self, work: Coroutine[Any, Any, Answer[T]]) -> T:
-        return self._tell(self._run(work))
 
 
 async def _unless_away(work: Awaitable[T], key: str, otherwise: T, told: str) -> Answer[T]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from inturn.errors import OwnLane, StoreUnavailable, UnknownHandler
 from inturn.lanes.handler import Handler, Timing
 from inturn.lanes.results import Results
 from inturn.process.process import Process
-from inturn.store.lane import Send, ident_of
+from inturn.store.lane import Claimed, Send, ident_of
 from inturn.store.protocol import Notice
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Runtime:
         self._once_more: set[tuple[int, int]] = set()
         process.hear("ready", self._ready)
         process.on_fork(self.workers.clear)
+        process.on_fork(self._bringing.clear)
 
     def _ready(self, notice: Notice) -> None:
         for worker in list(self.workers):
@@ -64,6 +66,18 @@ class Runtime:
         return Send(
             key, ident, handler.write_body(body), timing.ttl_ms, timing.limit_ms, timing.keep_ms, message_id is None
         )
+
+    async def claim(self, can: Sequence[str], count: int) -> Claimed:
+        """Turns for a worker. Whoever starts them does so before it awaits anything."""
+        process = self.process
+        call = process.registry.new_token()
+        try:
+            return await process.store.claim(call, can, count)
+        except BaseException:
+            # what was given, if anything, is not known: have it given back
+            for partition in range(process.store.partitions):
+                process.registry.abandon(call, call, partial(process.store.unclaim, partition, call))
+            raise
 
     def bring(self, key: str, sends: Iterable[Send]) -> None:
         """Sends to other partitions are on their way since the commit: bring them there now, rather than by a beat."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from functools import partial
 
 from inturn.errors import StoreUnavailable
 from inturn.lanes.lease import TurnLease
@@ -18,7 +17,7 @@ from inturn.lanes.turn import Passed, take_turn
 from inturn.observe import metrics
 from inturn.process.registry import post
 from inturn.store import clock
-from inturn.store.lane import Claimed, Given
+from inturn.store.lane import Given
 
 log = logging.getLogger("inturn.worker")
 
@@ -84,7 +83,7 @@ class Worker:
         free, pause_s = self._concurrency - len(self._tasks), LOOK_S
         if free > 0:
             try:
-                claimed = await self._claim(free)
+                claimed = await self._runtime.claim(self._handlers(), free)
                 for given in claimed.turns:
                     self._start(given)
                 if claimed.due_in_ms >= 0:
@@ -96,19 +95,11 @@ class Worker:
             async with asyncio.timeout(pause_s):
                 await self._woken.wait()
 
-    async def _claim(self, count: int) -> Claimed:
-        process = self._runtime.process
-        call = process.registry.new_token()
+    def _handlers(self) -> tuple[str, ...]:
+        """Each comes first in its turn, or the first one's lanes would starve the others'."""
         handlers = tuple(self._runtime.handlers)
-        # each comes first in its turn, or the first one's lanes would starve the others'
         self._first = (self._first + 1) % len(handlers)
-        try:
-            return await process.store.claim(call, handlers[self._first :] + handlers[: self._first], count)
-        except BaseException:
-            # what was given, if anything, is not known: have it given back
-            for partition in range(process.store.partitions):
-                process.registry.abandon(call, call, partial(process.store.unclaim, partition, call))
-            raise
+        return handlers[self._first :] + handlers[: self._first]
 
     def _start(self, given: Given) -> None:
         task = self._loop.create_task(self._run_lane(given), name=f"inturn {given.key}")

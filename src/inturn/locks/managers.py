@@ -6,22 +6,12 @@ says why. A lock ends with its life; `extend_lock` prolongs it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
-
 from inturn.locks import arguments, source
-from inturn.locks.face import Answer, Face
+from inturn.locks.driven import DrivenFace
+from inturn.locks.face import Face
 from inturn.locks.plain import PlainLocks
-from inturn.process.runner import Runner
 
 PREFIX = "distributed_lock:"
-
-T = TypeVar("T")
-
-
-class Run(Protocol):
-    def __call__(self, work: Coroutine[Any, Any, T]) -> T: ...
 
 
 class _Manager(Face):
@@ -56,7 +46,7 @@ class AsyncDistributedLockManager(_Manager):
         return self._tell(await self._extend(_key(lock_key), _id(lock_id), _additional_ms(additional_time)))
 
 
-class DistributedLockManager(_Manager):
+class DistributedLockManager(_Manager, DrivenFace):
     """The same for synchronous code: over a `redis.Redis`, an `inturn.sync.InTurn`, or an `inturn.InTurn`.
 
     An `inturn.InTurn` is driven by a thread of the manager's own: `close()` ends that.
@@ -67,31 +57,7 @@ class DistributedLockManager(_Manager):
         redis_client: source.Client | source.App | source.SyncApp,
         default_timeout: arguments.Seconds = 30,
     ) -> None:
-        self._close: Callable[[], None] = lambda: None
-        super().__init__(self._locks_of(redis_client), default_timeout)
-
-    def _locks_of(self, given: source.Client | source.App | source.SyncApp) -> PlainLocks:
-        if source.is_client(given, is_async=False):
-            self._run: Run = run_at_once
-            return source.of_client(given)
-        if source.is_sync_app(given):
-            self._run = given.runner.run
-            return source.of_app(given.inner)
-        if source.is_app(given):
-            runner, process = Runner(), given.process
-            process.on_fork(runner.forget)
-
-            def close() -> None:
-                if runner.is_running:
-                    runner.run(process.store.close())
-                    runner.stop()
-
-            self._run, self._close = runner.run, close
-            return source.of_app(given)
-        raise TypeError(
-            f"redis_client={given!r}: must be a redis.Redis, an inturn.sync.InTurn or an inturn.InTurn, "
-            f"not {type(given).__name__}"
-        )
+        super().__init__(self._drive(redis_client, source.of_client, source.of_app), default_timeout)
 
     def acquire_lock(self, lock_key: str, timeout: arguments.Seconds | None = None) -> str | None:
         """The id of the lock, which lives for `timeout` seconds; `None`: it is held, or the store is away."""
@@ -107,32 +73,6 @@ class DistributedLockManager(_Manager):
     def extend_lock(self, lock_key: str, lock_id: str, additional_time: arguments.Seconds) -> bool:
         """Whether it is this owner's. If so, it lives `additional_time` seconds from now, or longer."""
         return self._ask(self._extend(_key(lock_key), _id(lock_id), _additional_ms(additional_time)))
-
-    def close(self) -> None:
-        """End what this manager started. Clients and apps are their owners' to close."""
-        self._close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _ask(self, work: Coroutine[Any, Any, Answer[T]]) -> T:
-        return self._tell(self._run(work))
-
-
-def run_at_once(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never suspends, because nothing that it calls does."""
-    try:
-        work.send(None)
-    except StopIteration as done:
-        answer: T = done.value
-        return answer
-    work.close()
-    raise RuntimeError(f"{work!r} waits for something, and there is no loop to wait on")
 
 
 def _key(lock_key: str) -> str:

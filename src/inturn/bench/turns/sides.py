@@ -78,7 +78,7 @@ async def _sending(place: Place, lanes: Sequence[str]) -> AsyncIterator[InTurn]:
 
         @app.handler("deliver")
         async def deliver(turn: Turn[None]) -> None:
-            raise NotImplementedError
+            raise AssertionError("no worker runs here: what is sent stays in its lane")
 
         await _begin(app, lanes)
         yield app

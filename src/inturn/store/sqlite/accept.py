@@ -21,7 +21,7 @@ from inturn.store.sqlite.lane import (
     save_lane,
     save_message,
 )
-from inturn.store.sqlite.transaction import Transaction
+from inturn.store.sqlite.transaction import Transaction, process_of
 
 MAX_MS = 2**62
 """Later than any time."""
@@ -71,6 +71,8 @@ def give_next(tx: Transaction, lane: Lane, token: str, can: Sequence[str]) -> Gi
         save_message(tx, message)
         lease_to(tx, lane, token, message.ident, message.ttl, message.limit)
         lane.ready, lane.place = "", None
+        # who asks is alive: its worker counts the new lease from this call on, and so must we
+        tx.touch(process_of(token))
         lane.alarm = min(lane.alarm or MAX_MS, tx.now + lane.lease)
         save_lane(tx, lane)
         return given(tx, lane, message)

@@ -86,7 +86,7 @@ def advance_due(tx: Transaction) -> None:
 def bury_late(tx: Transaction) -> None:
     """Messages that should have begun by a time that has passed, and never did; also behind a turn that runs.
 
-    Follows lua/include/late.lua.
+    Follows lua/include/due.lua.
     """
     rows = tx.execute(
         f"SELECT {MESSAGE} FROM messages WHERE late > 0 AND late < ? ORDER BY late LIMIT 64", (tx.now,)

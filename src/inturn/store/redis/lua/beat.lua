@@ -4,7 +4,7 @@
 -- ARGV  prefix process, the notices that it has taken note of, deadline_ms
 -- returns  beat now_us era last_seen_ms(0: unknown here) due_in_ms(-1: nothing) notices
 --          partitions that sends wait for | stale
--- include clock partition lock tell settle lane advance late
+-- include clock partition lock tell settle lane advance due worker
 local process = ARGV[2]
 local last_seen = seen_at(process)
 seen_now(process)
@@ -17,10 +17,7 @@ for _, name in ipairs(redis.call('SRANDMEMBER', KEYS[3], 4)) do
   settle(lock_named(name), nil)
 end
 bury_late()
-for _, key in ipairs(redis.call('ZRANGEBYSCORE', KEYS[9], 0, now, 'LIMIT', 0, 64)) do
-  local lane = read_lane(key)
-  if lane then advance(key, lane) else redis.call('ZREM', KEYS[9], key) end
-end
+advance_due()
 for _, key in ipairs(redis.call('HRANDFIELD', KEYS[8], 4)) do
   local lane = read_lane(key)
   if lane[HOLDER] ~= '' and not is_leased(lane) then advance(key, lane) end
@@ -30,7 +27,7 @@ for i = 1, #some, 2 do
   -- longer than any lease can live
   if now - tonumber(some[i + 1]) > 8 * 86400000 then
     redis.call('HDEL', KEYS[1], some[i])
-    redis.call('HDEL', KEYS[11], some[i])
+    forget_worker(some[i])
   end
 end
 local era = redis.call('GET', KEYS[7])
@@ -38,5 +35,5 @@ if not era then
   era = string.format('%.0f', now_us)
   redis.call('SET', KEYS[7], era)
 end
-return { 'beat', now_us, tonumber(era), last_seen, due_in(KEYS[6], KEYS[9], prefix .. 'lates'), redis.call('SRANDMEMBER', KEYS[2], 1000),
-  redis.call('SMEMBERS', KEYS[10]) }
+return { 'beat', now_us, tonumber(era), last_seen, due_in(KEYS[6], KEYS[9], prefix .. 'lates'),
+  redis.call('SRANDMEMBER', KEYS[2], 1000), redis.call('SMEMBERS', KEYS[10]) }

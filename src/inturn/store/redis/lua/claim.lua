@@ -3,7 +3,7 @@
 -- KEYS  lanes alarms fence processes era workers, note
 -- ARGV  prefix process can(each handler between two NULs), call count note_ms deadline_ms
 -- returns  claimed due_in_ms(-1: nothing) turns | stale; a turn: key token state(false: none) given (include/lane.lua)
--- include clock partition tell lane advance give late
+-- include clock partition tell lane advance give due worker
 local process, can, call, count = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local turns, note = {}, {}
 
@@ -24,12 +24,9 @@ if before then -- a repeat: what was given the first time, as far as it is still
 end
 
 redis.call('HSET', KEYS[6], process, can)
-for handler in can:gmatch('%Z+') do redis.call('SREM', prefix .. 'idle:' .. handler, process) end
+not_idle(process, can)
 bury_late()
-for _, key in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], 0, now, 'LIMIT', 0, 64)) do
-  local lane = read_lane(key)
-  if lane then advance(key, lane) else redis.call('ZREM', KEYS[2], key) end
-end
+advance_due()
 local has_more = true
 while has_more and #turns < count do
   has_more = false

@@ -36,9 +36,7 @@ else
   if lane and ARGV[12] ~= '' and lane[HOLDER] == ARGV[12] then
     return { 'committed', given(lane, lane[RUNNING], read_message(key, lane[RUNNING])) }
   end
-  local era = tonumber(redis.call('GET', KEYS[8]) or math.huge)
-  if redis.call('EXISTS', prefix .. 'lost:' .. token) == 1 or tonumber(ARGV[4]) < era then return { 'lost' } end
-  return { 'gone' }
+  return lost_or_gone(token, tonumber(ARGV[4]))
 end
 
 -- include tell lane advance accept

@@ -3,11 +3,8 @@
 -- KEYS  processes inbox workers
 -- ARGV  prefix process deadline_ms
 -- returns  departed | stale
--- include clock partition
+-- include clock partition worker
 redis.call('HDEL', KEYS[1], ARGV[2])
 redis.call('DEL', KEYS[2])
-for handler in (redis.call('HGET', KEYS[3], ARGV[2]) or ''):gmatch('%Z+') do
-  redis.call('SREM', prefix .. 'idle:' .. handler, ARGV[2])
-end
-redis.call('HDEL', KEYS[3], ARGV[2])
+forget_worker(ARGV[2])
 return { 'departed' }

@@ -12,9 +12,7 @@ if not lane or lane[HOLDER] ~= token or (lane[GRANTED] ~= fence and fence > 0) t
   if lane and ARGV[9] ~= '' and lane[HOLDER] == ARGV[9] then
     return { 'failed', given(lane, lane[RUNNING], read_message(key, lane[RUNNING])) }
   end
-  local era = tonumber(redis.call('GET', KEYS[8]) or math.huge)
-  if redis.call('EXISTS', prefix .. 'lost:' .. token) == 1 or (fence > 0 and fence < era) then return { 'lost' } end
-  return { 'gone' }
+  return lost_or_gone(token, fence)
 end
 -- include advance give
 local ident = lane[RUNNING]

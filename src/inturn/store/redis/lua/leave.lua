@@ -20,6 +20,4 @@ if message and message[CALLER] == token then
   advance(key, lane)
   return { 'left' }
 end
-local fence, era = tonumber(ARGV[5]), tonumber(redis.call('GET', KEYS[8]) or math.huge)
-if redis.call('EXISTS', prefix .. 'lost:' .. token) == 1 or (fence > 0 and fence < era) then return { 'lost' } end
-return { 'gone' }
+return lost_or_gone(token, tonumber(ARGV[5]))

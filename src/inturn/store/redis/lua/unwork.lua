@@ -3,9 +3,6 @@
 -- KEYS  workers
 -- ARGV  prefix process deadline_ms
 -- returns  stopped | stale
--- include clock partition
-for handler in (redis.call('HGET', KEYS[1], ARGV[2]) or ''):gmatch('%Z+') do
-  redis.call('SREM', prefix .. 'idle:' .. handler, ARGV[2])
-end
-redis.call('HDEL', KEYS[1], ARGV[2])
+-- include clock partition worker
+forget_worker(ARGV[2])
 return { 'stopped' }

@@ -13,6 +13,8 @@ local function give_next(key, lane, token, can)
       lease_to(lane, token, ident, message[M_TTL], message[LIMIT])
       lane[READY] = ''
       save_lane(key, lane)
+      -- who asks is alive: its worker counts the new lease from this call on, and so must we
+      seen_now(process_of(token))
       redis.call('ZADD', prefix .. 'alarms', 'LT', now + lane[LEASE], key)
       return given(lane, ident, message)
     end

@@ -71,5 +71,14 @@ end
 
 -- What a worker is given of a message: fence ident body attempts waited_ms ttl_ms limit_ms
 local function given(lane, ident, message)
-  return { lane[GRANTED], ident, message[BODY], message[ATTEMPTS], now - message[ACCEPTED], message[M_TTL], message[LIMIT] }
+  return { lane[GRANTED], ident, message[BODY], message[ATTEMPTS], now - message[ACCEPTED],
+    message[M_TTL], message[LIMIT] }
+end
+
+-- Of a lease that is not there: one that was taken away left a note, one that is older than this memory went with
+-- another, and any other was ended by its holder. A fence of 0 is not known.
+local function lost_or_gone(token, fence)
+  local era = tonumber(redis.call('GET', prefix .. 'era') or math.huge)
+  if redis.call('EXISTS', prefix .. 'lost:' .. token) == 1 or (fence > 0 and fence < era) then return { 'lost' } end
+  return { 'gone' }
 end

@@ -1,4 +1,5 @@
--- What all locks and lanes of a partition share. `prefix` is 'inturn:{p}:'; the keys below end it.
+-- What all locks and lanes of a partition share. A verb declares the keys that its common way touches; what only its rare
+-- ways touch is named from the prefix, in the same slot. `prefix` is 'inturn:{p}:'; the keys below end it.
 --   fence      string: the last number given out
 --   era        string: the first number that this memory gave out; what has a smaller one was lost with another memory
 --   processes  hash: process -> when it was last seen (ms)

@@ -15,6 +15,14 @@ local function bury_late()
   end
 end
 
+-- Lanes whose alarm rings.
+local function advance_due()
+  for _, key in ipairs(redis.call('ZRANGEBYSCORE', prefix .. 'alarms', 0, now, 'LIMIT', 0, 64)) do
+    local lane = read_lane(key)
+    if lane then advance(key, lane) else redis.call('ZREM', prefix .. 'alarms', key) end
+  end
+end
+
 -- Milliseconds until something is due in any of these; -1: nothing is.
 local function due_in(...)
   local soonest = -1

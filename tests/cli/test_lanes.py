@@ -1,84 +1,19 @@
-"""`inturn lanes`: what it prints, in both forms, its exit codes, and its one-sentence errors."""
+"""`inturn lanes ls`, `show`, `pause`, `resume`, `clear`: both forms, exit codes, one-sentence errors."""
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import pty
-import signal
-import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from inturn import Retry, Stop, Turn, sync
+from inturn import Turn
 from inturn.cli import main
 from inturn.services import free_port
 from inturn.terminal.show import pretty
-from inturn.testing import drain
-
-Captured = pytest.CaptureFixture[str]
-
-
-class Shop:
-    """An app whose handlers do what their message says, and the command on the same store."""
-
-    def __init__(self, app: sync.InTurn, url: str, namespace: str, captured: Captured) -> None:
-        self.app = app
-        self.place = ["--url", url, "--namespace", namespace]
-        self._captured = captured
-
-        @app.handler("order", key="user:{user}", message_id="{id}", state=dict)
-        def order(turn: Turn[dict[str, Any]]) -> None:
-            turn.state["last"] = turn.id
-            if turn.body.get("how") == "stop":
-                raise Stop("it is \x1b[31mbroken")  # and nobody can mend it, however long the line that says so
-            if turn.body.get("how") == "retry":
-                raise Retry("not yet", after=100)
-
-        @app.handler("other", key="user:{user}", message_id="{id}", on_failure="skip")
-        def other(turn: Turn[Any]) -> None:
-            raise KeyError("other")
-
-    def submit(self, message_id: str, user: int = 1, how: str = "", handler: str = "order") -> None:
-        self.app.submit(handler, {"user": user, "id": message_id, "how": how})
-
-    def drain(self) -> None:
-        self.app.runner.run(drain(self.app.inner))
-
-    def say(self, *words: str) -> tuple[int, str, str]:
-        code = main(["lanes", *words, *self.place])
-        out, err = self._captured.readouterr()
-        return code, out, err
-
-    def json(self, *words: str, code: int = 0) -> Any:
-        got, out, err = self.say(*words, "--json")
-        assert (got, err) == (code, "")
-        return json.loads(out)
-
-    def command(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "inturn.cli", "lanes", *words, *self.place]
-
-
-@pytest.fixture
-def shop(store_url: str, namespace: str, capsys: Captured) -> Iterator[Shop]:
-    with sync.InTurn(store_url, namespace=namespace) as app:
-        yield Shop(app, store_url, namespace, capsys)
-
-
-def one_sentence(err: str) -> str:
-    assert err.startswith("inturn: ")
-    assert err.count("\n") == 1
-    assert "Traceback" not in err
-    return err
-
-
-# -- looking ---------------------------------------------------------------------------------------------------------
+from tests.cli.conftest import Captured, Shop, in_terminal, one_sentence
 
 
 def test_ls_says_that_there_is_nothing(shop: Shop) -> None:
@@ -194,9 +129,6 @@ def test_a_long_state_is_cut_for_people() -> None:
     assert text.endswith("characters more (--json shows all of it)")
 
 
-# -- stopping, resuming, clearing ------------------------------------------------------------------------------------
-
-
 def test_pause_and_resume(shop: Shop) -> None:
     code, out, _ = shop.say("pause", "user:1", "--why", "deploying")
     assert code == 0
@@ -240,177 +172,6 @@ def test_clear_asks_in_a_terminal(shop: Shop, answer: str, code: int) -> None:
     assert got == code
     assert "user:1 has 1 waiting, and no state. Remove it all for good? [y/N]" in err
     assert shop.app.lanes.inspect("user:1").waiting == (0 if code == 0 else 1)
-
-
-@pytest.mark.parametrize(("answer", "left"), [("y", 0), ("n", 1)])
-def test_dropping_all_asks_in_a_terminal(shop: Shop, answer: str, left: int) -> None:
-    shop.submit("a", how="stop")
-    shop.drain()
-    _, _, err = in_terminal(shop.command("drop", "--all"), answer)
-    assert "1 will be gone for good. Drop them? [y/N]" in err
-    assert len(shop.app.dead_letters.list()) == left
-
-
-def in_terminal(command: list[str], answer: str) -> tuple[int, str, str]:
-    ours, theirs = pty.openpty()
-    try:
-        asking = subprocess.Popen(
-            command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )  # fmt: skip
-        os.write(ours, f"{answer}\n".encode())
-        out, err = asking.communicate(timeout=20)
-    finally:
-        os.close(ours)
-        os.close(theirs)
-    return asking.returncode, out, err
-
-
-# -- dead letters ----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def buried(shop: Shop) -> Shop:
-    """Three dead letters, of two handlers, in two lanes."""
-    shop.submit("a", user=1, how="stop")
-    shop.submit("b", user=1, handler="other")
-    shop.submit("c", user=2, how="stop")
-    shop.drain()
-    return shop
-
-
-def ids(shop: Shop) -> list[str]:
-    return sorted(letter.id for letter in shop.app.dead_letters.list())
-
-
-def test_dead_lists_the_letters(buried: Shop) -> None:
-    letters = buried.json("dead")["dead"]
-    assert sorted(letter["id"] for letter in letters) == ["a", "b", "c"]
-    fields = {"key", "handler", "id", "body", "attempts", "accepted_at", "died_at", "errors"}
-    assert [set(letter) for letter in letters] == [fields] * 3
-    assert len(buried.json("dead", "--limit", "2")["dead"]) == 2
-    code, out, _ = buried.say("dead")
-    assert code == 0
-    assert out.splitlines()[0].split() == ["key", "handler", "id", "attempts", "died", "last", "error"]
-    assert "KeyError: 'other'" in " ".join(out.split())
-    assert "\x1b" not in out
-
-
-def test_dead_says_that_there_are_none(shop: Shop) -> None:
-    assert shop.say("dead") == (0, "There are no dead letters.\n", "")
-    assert shop.json("dead") == {"dead": []}
-
-
-def test_dead_shows_one_whole(buried: Shop) -> None:
-    letter = buried.json("dead", "user:1", "other", "b")["dead_letter"]
-    assert letter["body"] == {"user": 1, "id": "b", "how": ""}
-    assert letter["errors"][0]["type"] == "KeyError"
-    code, out, _ = buried.say("dead", "user:1", "order", "a")
-    assert code == 0
-    assert out.startswith("message 'a' of handler 'order' in lane 'user:1'\n")
-    assert '"how": "stop"' in out
-    assert "attempt 1 at " in out
-    assert "Traceback (most recent call last):" in out
-    assert 'raise Stop("it is \\x1b[31mbroken")' in out
-    assert any(len(line) > 90 for line in out.splitlines()), "a traceback is not broken into the terminal's width"
-    assert "\x1b" not in out
-
-
-@pytest.mark.parametrize("action", ["dead", "replay", "drop"])
-def test_a_letter_that_is_not_there_is_code_1(buried: Shop, action: str) -> None:
-    code, out, err = buried.say(action, "user:1", "order", "zzz")
-    assert (code, out) == (1, "")
-    assert "inturn lanes dead lists all" in one_sentence(err)
-    empty = {"dead": {"dead_letter": None}, "replay": {"replayed": 0}, "drop": {"dropped": 0}}[action]
-    assert buried.json(action, "user:1", "order", "zzz", code=1) == empty
-
-
-def test_replay_and_drop_of_one(buried: Shop) -> None:
-    assert buried.say("replay", "user:1", "order", "a") == (0, "1 dead letter was replayed.\n", "")
-    assert buried.app.lanes.inspect("user:1").messages[0].id == "a"
-    assert buried.json("drop", "user:1", "other", "b") == {"dropped": 1}
-    assert ids(buried) == ["c"]
-
-
-def test_replay_and_drop_of_all(buried: Shop) -> None:
-    assert buried.json("replay", "--all", "--handler", "other") == {"replayed": 1}
-    assert ids(buried) == ["a", "c"]
-    assert buried.say("drop", "--all", "--handler", "nobody", "--yes") == (0, "0 dead letters were dropped.\n", "")
-    assert buried.json("replay", "--all") == {"replayed": 2}
-    assert ids(buried) == []
-    buried.drain()
-    assert ids(buried) == ["a", "b", "c"]
-    assert buried.json("drop", "--all", "--yes") == {"dropped": 3}
-    assert ids(buried) == []
-
-
-# -- watching --------------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def started(command: list[str], **how: Any) -> Iterator[subprocess.Popen[Any]]:
-    # whoever runs the tests in the background has Ctrl-C ignored, and so would we
-    def with_ctrl_c() -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=with_ctrl_c, **how)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        for pipe in (process.stdout, process.stderr):
-            if pipe is not None:
-                pipe.close()
-
-
-@pytest.mark.parametrize(
-    ("words", "field"), [(["ls"], "lanes"), (["show", "user:1"], "lane"), (["dead"], "dead")]
-)  # fmt: skip
-def test_watch_prints_one_document_per_line(shop: Shop, words: list[str], field: str) -> None:
-    with started(shop.command(*words, "--watch", "--json"), stdout=subprocess.PIPE, text=True) as watching:
-        assert watching.stdout is not None
-        assert not json.loads(watching.stdout.readline())[field]
-        shop.submit("a", how="stop" if words == ["dead"] else "")
-        if words == ["dead"]:
-            shop.drain()
-        while not (seen := json.loads(watching.stdout.readline())[field]):
-            pass
-        assert "user:1" in json.dumps(seen)
-        watching.send_signal(signal.SIGINT)
-        assert watching.wait(20) == 130
-        assert watching.stderr is not None
-        assert watching.stderr.read() == ""
-
-
-def test_watch_is_live_in_a_terminal(shop: Shop) -> None:
-    ours, theirs = pty.openpty()
-    try:
-        with started(shop.command("show", "user:1", "--watch"), stdout=theirs) as watching:
-            read_until(ours, b"there is nothing in lane")
-            shop.submit("a")
-            read_until(ours, b"user:1 (ready)")
-            watching.send_signal(signal.SIGINT)
-            assert watching.wait(20) == 130
-    finally:
-        os.close(ours)
-        os.close(theirs)
-
-
-def read_until(fd: int, wanted: bytes) -> None:
-    seen, ends_at = b"", time.monotonic() + 20
-    while wanted not in seen:
-        assert time.monotonic() < ends_at
-        seen += os.read(fd, 1000)
-
-
-def test_watch_without_a_terminal_prints_again_and_again(shop: Shop) -> None:
-    with started(shop.command("ls", "--watch"), stdout=subprocess.PIPE, text=True) as watching:
-        assert watching.stdout is not None
-        lines = [watching.stdout.readline() for _ in range(3)]
-        assert lines == ["Nothing runs, and nothing waits.\n", "\n", "Nothing runs, and nothing waits.\n"]
-
-
-# -- errors ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
