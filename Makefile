@@ -51,9 +51,10 @@ format: setup ## Format, and fix what lint can fix.
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: setup ## Measure turns and locks against their peers, on private Redis servers.
+bench: setup ## Measure turns, locks and policies, and their peers, on private Redis servers.
 	@$(BIN)/inturn bench turns $(ARGS)
 	@$(BIN)/inturn bench locks $(ARGS)
+	@$(BIN)/inturn bench policies $(ARGS)
 
 chaos: setup ## Run the long form of the chaos tests and print a report.
 	@$(BIN)/python -m tests.chaos $(ARGS); locks=$$?; $(BIN)/python -m tests.chaos --lanes $(ARGS) && exit $$locks
@@ -65,7 +66,7 @@ lock: ## Pin the newest versions anew in requirements.lock (needs uv).
 	    --extra all --group dev pyproject.toml -o build/all.txt
 	@$(UV) pip compile --no-config --quiet --universal --python-version 3.11 --upgrade --no-header --no-annotate \
 	    --generate-hashes --no-emit-index-url --no-emit-find-links --constraint build/all.txt \
-	    --extra redis --extra bench --group dev pyproject.toml -o requirements.lock
+	    --extra redis --extra server --extra bench --group dev pyproject.toml -o requirements.lock
 
 clean: ## Remove everything that can be made again.
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -7,14 +7,14 @@ import re
 from pathlib import Path
 
 import inturn
-from inturn import errors, sync, testing
+from inturn import errors, sync, testing, web
 from inturn.lanes.admin import Lanes
 from inturn.lanes.dead import DeadLetters
 from inturn.locks.admin import Locks
 
 
 def test_everything_listed_exists_and_is_public() -> None:
-    for module in (inturn, sync, testing):
+    for module in (inturn, sync, testing, web):
         for name in module.__all__:
             assert not name.startswith("_")
             assert getattr(module, name) is not None

@@ -32,14 +32,14 @@ def test_every_line_of_the_lock_is_a_pin_with_hashes() -> None:
 
 
 def test_the_lock_names_no_host() -> None:
-    assert "http" not in LOCK
+    assert "://" not in LOCK
     assert "--index" not in LOCK
     assert "--find-links" not in LOCK
 
 
 def test_the_lock_pins_all_that_tests_and_benchmarks_need() -> None:
     extras = PROJECT["project"]["optional-dependencies"]
-    wanted = names_of(PROJECT["project"]["dependencies"] + extras["redis"] + extras["bench"])
+    wanted = names_of(PROJECT["project"]["dependencies"] + extras["redis"] + extras["bench"] + extras["server"])
     wanted |= names_of(PROJECT["dependency-groups"]["dev"] + PROJECT["build-system"]["requires"])
     assert wanted <= {name for name, _, _ in PIN.findall(LOCK)}
 

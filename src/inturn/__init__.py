@@ -16,6 +16,7 @@ from inturn.errors import (
     HandlerFailed,
     HandlerSignal,
     HandlerTimeout,
+    Interrupted,
     InTurnError,
     LaneBusy,
     LaneError,
@@ -25,8 +26,10 @@ from inturn.errors import (
     LockMismatch,
     LockTimeout,
     MailboxFull,
+    MessageCancelled,
     MissingExtra,
     NotHeld,
+    NotReplicated,
     OwnLane,
     ResultExpired,
     Retry,
@@ -34,13 +37,16 @@ from inturn.errors import (
     StateMismatch,
     Stop,
     StoreUnavailable,
+    Superseded,
     TooLarge,
     UnknownHandler,
 )
 from inturn.lanes.dedup import AsyncMessageDeduplicationManager, MessageDeduplicationManager
 from inturn.lanes.effects import Message, Turn
+from inturn.lanes.policy import Cut
 from inturn.lanes.receipt import Receipt
 from inturn.lanes.template import content_id
+from inturn.lanes.watch import Event, Watch
 from inturn.locks.conversation import ConversationLock
 from inturn.locks.lease import Lease
 from inturn.locks.lock import Lock
@@ -57,14 +63,17 @@ __all__ = [
     "CommitUnknown",
     "ConversationLock",
     "ConversationLockError",
+    "Cut",
     "DeadlockDetected",
     "DistributedLockManager",
     "DuplicateMessage",
+    "Event",
     "HandlerFailed",
     "HandlerSignal",
     "HandlerTimeout",
     "InTurn",
     "InTurnError",
+    "Interrupted",
     "LaneBusy",
     "LaneError",
     "LaneTimeout",
@@ -76,9 +85,11 @@ __all__ = [
     "LockTimeout",
     "MailboxFull",
     "Message",
+    "MessageCancelled",
     "MessageDeduplicationManager",
     "MissingExtra",
     "NotHeld",
+    "NotReplicated",
     "OwnLane",
     "Quorum",
     "QuorumLease",
@@ -90,10 +101,12 @@ __all__ = [
     "StateMismatch",
     "Stop",
     "StoreUnavailable",
+    "Superseded",
     "TooLarge",
     "Turn",
     "UnknownHandler",
     "VisitorLock",
     "VisitorLockService",
+    "Watch",
     "content_id",
 ]

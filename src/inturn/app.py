@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -11,13 +13,15 @@ from inturn.errors import SettingsError
 from inturn.lanes import handler as handlers
 from inturn.lanes.admin import Lanes
 from inturn.lanes.dead import DeadLetters
-from inturn.lanes.handler import MAX_WAITING, Busy
+from inturn.lanes.handler import MAX_WAITING
 from inturn.lanes.inline import InlineBusy, InlineTurn
+from inturn.lanes.policy import Busy
 from inturn.lanes.receipt import Receipt
 from inturn.lanes.retry import OnFailure
 from inturn.lanes.runtime import Runtime
 from inturn.lanes.signals import stops_on_signals
 from inturn.lanes.submit import submit
+from inturn.lanes.watch import Watch
 from inturn.lanes.worker import Worker
 from inturn.locks import arguments
 from inturn.locks.admin import Locks
@@ -41,8 +45,9 @@ BACKOFF = (1.0, 60.0)
 class InTurn:
     """The door to everything. Made anywhere, at import time too; it connects when it is first used.
 
-    `url` is `sqlite:///file.db`, `redis://…`, `rediss://…` or `unix://…`; without it the environment decides
-    (`INTURN_URL`, `REDIS_URL`), else it is `sqlite:///inturn.db`.
+    `url` is `sqlite:///file.db`, `redis://…`, `rediss://…`, `unix://…`, `redis+sentinel://…` or `redis+cluster://…`;
+    without it the environment decides (`INTURN_URL`, `REDIS_URL`), else it is `sqlite:///inturn.db`. `replicas`: what
+    is submitted or committed is only acknowledged when so many replicas of the Redis server have it.
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class InTurn:
         url: str | None = None,
         *,
         namespace: str | None = None,
+        replicas: int | None = None,
         settings: Settings | None = None,
         wall: WallClock | None = None,
     ) -> None:
@@ -61,11 +67,13 @@ class InTurn:
             partitions=self.settings.partitions,
             timeout_s=self.settings.store_timeout,
             allow_eviction=self.settings.allow_eviction,
+            replicas=self.settings.replicas if replicas is None else replicas,
             wall=wall,
         )
         self.process = Process(store)
         timing = handlers.timing(LANE_TTL, TIME_LIMIT, self.settings.dedup_window, self.settings.state_ttl)
-        self.runtime = Runtime(self.process, timing)
+        now_s = time.time if wall is None else lambda: wall() / 1e6
+        self.runtime = Runtime(self.process, timing, now_s)
         self.lanes = Lanes(self.process)
         """Look at the lanes of this store, and stop, resume or clear them."""
         self.dead_letters = DeadLetters(self.process)
@@ -160,11 +168,21 @@ class InTurn:
         attempts: int = 5,
         backoff: tuple[arguments.Seconds, arguments.Seconds] = BACKOFF,
         max_waiting: int = MAX_WAITING,
+        priority: int = 0,
+        quiet: arguments.Seconds | None = None,
+        max_quiet: arguments.Seconds | None = None,
+        max_burst: int | None = None,
+        cut: Callable[[Any], bool] | None = None,
+        interruptible: bool = False,
+        unless_newer: bool = False,
+        version: int = 1,
+        shares: str | Callable[[Any], str] | None = None,
     ) -> Callable[[F], F]:
         """Register what runs the messages of a name; handlers whose keys are equal share the lane and its state.
 
         `key` and `message_id` are templates over the body, `"visitor:{visitor_uid}"`, or functions of it; `content_id`
-        makes the id out of a text. `state` and `body` are pydantic models, dataclasses, `dict` or `list`.
+        makes the id out of a text. `state` and `body` are pydantic models, dataclasses, `dict` or `list`. What `busy`
+        and the options from `priority` on do is told in docs/policies.md.
         """
 
         def register(run: F) -> F:
@@ -173,7 +191,8 @@ class InTurn:
                 handlers.make(
                     run, name, key=key, message_id=message_id, content_id=content_id, busy=busy, wait=wait, body=body,
                     state=state, initial=initial, on_failure=on_failure, attempts=attempts, backoff=backoff,
-                    max_waiting=max_waiting,
+                    max_waiting=max_waiting, priority=priority, quiet=quiet, max_quiet=max_quiet, max_burst=max_burst,
+                    cut=cut, interruptible=interruptible, unless_newer=unless_newer, version=version, shares=shares,
                     timing=handlers.timing(
                         ttl,
                         time_limit,
@@ -187,10 +206,27 @@ class InTurn:
         return register
 
     async def submit(
-        self, handler: str, body: Any, *, key: str | None = None, message_id: object | None = None
+        self,
+        handler: str,
+        body: Any,
+        *,
+        key: str | None = None,
+        message_id: object | None = None,
+        priority: int | None = None,
+        delay: arguments.Seconds | None = None,
+        not_before: datetime | float | None = None,
     ) -> Receipt:
-        """Put a message into its lane. When this returns, the store has it."""
-        return await submit(self.runtime, self.runtime.handler(handler), body, key, message_id)
+        """Put a message into its lane. When this returns, the store has it.
+
+        `priority`: instead of the handler's; higher ones come first. `delay` (seconds) or `not_before` (a datetime, or
+        Unix time): it takes its place in the lane then, and holds up nobody before; `receipt.cancel()` takes it back.
+        """
+        to = self.runtime.handler(handler)
+        return await submit(self.runtime, to, body, key, message_id, priority, delay, not_before)
+
+    def watch(self, key: str) -> Watch:
+        """What happens in a lane while it happens: `async with app.watch(key) as events`, then `async for event`."""
+        return Watch(self.process, key)
 
     def turn(
         self,
@@ -206,10 +242,14 @@ class InTurn:
         ttl: arguments.Seconds | None = None,
         time_limit: arguments.Seconds | None = None,
         max_waiting: int = MAX_WAITING,
+        interruptible: bool = False,
+        version: int = 1,
+        shares: str | None = None,
     ) -> InlineTurn[Any]:
         """An inline turn: `async with app.turn(key) as turn:`; it commits at the end of the block, if nothing raised.
 
         It stands in one order with the submitted messages. `wait`: seconds to wait for it, `None` as long as it takes.
+        `interruptible`: messages whose policy is to interrupt may end it; the block is then left by `Interrupted`.
         `DuplicateMessage` carries the receipt of a message that runs already or was committed before.
         """
         timing = self.runtime.timing
@@ -223,7 +263,20 @@ class InTurn:
             )
         if max_waiting != MAX_WAITING:
             arguments.whole(max_waiting, "max_waiting", 1, 10_000_000)
-        return InlineTurn(self.runtime, key, message_id, busy, wait, state, initial, timing, max_waiting)
+        return InlineTurn(
+            self.runtime,
+            key,
+            message_id,
+            busy,
+            wait,
+            state,
+            initial,
+            timing,
+            max_waiting,
+            interruptible,
+            shares,
+            version,
+        )
 
     async def run(self, concurrency: int = 10, grace: arguments.Seconds = 30) -> None:
         """Work until SIGTERM or SIGINT (or until cancelled): any number of processes may do so.

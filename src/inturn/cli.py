@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import NoReturn
 
 from inturn.errors import InTurnError
@@ -80,9 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     """What a command needs is imported when it runs, so that `--help` does not wait for it."""
     if arguments.command == "demo":
-        from inturn.demo import show_demo
-
-        return show_demo()
+        return _run_demo(arguments)
     if arguments.command == "bench":
         from inturn.bench import run_bench
 
@@ -93,16 +92,39 @@ def _run(arguments: argparse.Namespace) -> int:
     return commands[arguments.command](arguments)
 
 
+def _run_demo(arguments: argparse.Namespace) -> int:
+    if arguments.subject is None:
+        from inturn.demo import show_demo
+
+        return show_demo()
+    from inturn.demo.policies import draw_all, show_policies
+
+    if arguments.pictures is None:
+        return show_policies(url=arguments.url, fast=arguments.fast)
+    drawn = draw_all(arguments.pictures)
+    print(f"{len(drawn)} pictures drawn into {arguments.pictures}")
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="inturn", description="Every conversation, in turn.")
     parser.add_argument("--version", action="version", version=f"inturn {version('inturn')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", title="commands")
-    commands.add_parser("demo", help="show a race of eight processes, and its cure; needs no server")
+    _add_demo(commands.add_parser("demo", help="show a race of eight processes, and its cure; needs no server"))
     _add_worker(commands.add_parser("worker", help="run the handlers of an app", description=WORKER))
     _add_lanes(commands.add_parser("lanes", help="look at the lanes of a store, and at dead letters"))
     _add_locks(commands.add_parser("locks", help="look at the locks of a store"))
     _add_bench(commands.add_parser("bench", help="measure"))
     return parser
+
+
+def _add_demo(parser: argparse.ArgumentParser) -> None:
+    told = "what each policy does to the same burst of messages, side by side"
+    subjects = parser.add_subparsers(dest="subject", metavar="SUBJECT", title="subjects (without one: the race)")
+    policies = subjects.add_parser("policies", help=told, description=told)
+    policies.add_argument("--url", help="play on this store (default: an SQLite file that is gone afterwards)")
+    policies.add_argument("--fast", action="store_true", help="four times as fast, and only the result")
+    policies.add_argument("--pictures", metavar="FOLDER", type=Path, help="draw the tables as SVG instead of playing")
 
 
 def _add_worker(parser: argparse.ArgumentParser) -> None:
@@ -177,6 +199,7 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
     for name, told in (
         ("locks", "the locks against their peers, in one run, on a private Redis"),
         ("turns", "turns of a lane against the common recipe, in one run, on a private Redis"),
+        ("policies", "interrupts, bursts, watchers and a cluster, in one run, on private Redis servers"),
     ):
         subject = subjects.add_parser(
             name, help=told, description=told, epilog=BENCH_FIELDS,

@@ -4,12 +4,14 @@
     ├── SettingsError          a variable, URL or argument of the set-up is wrong (also ValueError)
     │   └── MissingExtra       an optional dependency is not installed; names the extra
     ├── StoreUnavailable       the store is away, refuses, or did not answer in time
+    │   └── NotReplicated      it took the call, but too few replicas said in time that they have it
     ├── LockError
     │   ├── LockTimeout        not granted within `wait`; plain, retryable
     │   ├── LockMismatch       the name is in use with another capacity
     │   ├── AlreadyHeld        this owner holds the name already (see `reentrant=True`)
     │   ├── NotHeld            releasing or extending what is not held
     │   ├── LeaseLost          the lease ended under a running body or turn
+    │   │   └── Interrupted    by a newer message of its lane
     │   ├── DeadlockDetected   a cycle of waits; this waiter was chosen to give way
     │   └── ConversationLockError   the conversation is being answered by someone else
     └── LaneError
@@ -24,6 +26,8 @@
         ├── StateMismatch      the stored state does not fit its schema; the lane is parked
         ├── HandlerTimeout     the handler ran into its time limit
         ├── HandlerFailed      the message is a dead letter; carries its errors
+        ├── Superseded         the message will not run: a newer one took its place
+        ├── MessageCancelled   the message will not run: it was cancelled
         ├── ResultExpired      the result is not kept any more
         ├── CommitUnknown      the store did not say whether the commit happened
         └── HandlerSignal      raised by a handler to say how it failed
@@ -59,6 +63,10 @@ class MissingExtra(SettingsError):
 
 class StoreUnavailable(InTurnError):
     """The store did not take the call. Nothing is assumed; `__cause__` says why."""
+
+
+class NotReplicated(StoreUnavailable):
+    """The store did it, but fewer replicas than asked for have it: a failover now could lose it. A repeat is safe."""
 
 
 class LockError(InTurnError):
@@ -117,6 +125,10 @@ class LeaseLost(LockError):
         self.name = name
         self.fence = fence
         self.why = why
+
+
+class Interrupted(LeaseLost):
+    """A newer message of the lane has ended this turn. Nothing of it was written."""
 
 
 class DeadlockDetected(LockError):
@@ -219,13 +231,17 @@ class OwnLane(LaneError):
 class StateMismatch(LaneError):
     """The state was written by another version of the code. It was not touched, and the lane is parked."""
 
-    def __init__(self, key: str, why: str) -> None:
-        super().__init__(
-            f"the state of lane {key!r} does not fit its schema: {why}; the lane is parked: "
-            f"deploy code that reads it, then run: inturn lanes resume {key}"
+    def __init__(self, key: str, why: str, needs: int = 0) -> None:
+        to_do = (
+            f"it is for workers that run version {needs}: the lane waits for one"
+            if needs
+            else f"the lane is parked: deploy code that reads it, then run: inturn lanes resume {key}"
         )
+        super().__init__(f"the state of lane {key!r} does not fit its schema: {why}; {to_do}")
         self.key = key
         self.why = why
+        self.needs = needs
+        """The version of the handler that wrote it, if that is newer than ours; else 0."""
 
 
 class HandlerTimeout(LaneError):
@@ -250,6 +266,24 @@ class HandlerFailed(LaneError):
         self.message_id = message_id
         self.attempts = attempts
         self.errors = errors
+
+
+class Superseded(LaneError):
+    """A newer message of its handler took the place of this one (`latest`, `rollback`): it will never run."""
+
+    def __init__(self, key: str, message_id: str) -> None:
+        super().__init__(f"message {message_id!r} of lane {key!r} was superseded by a newer one, and will not run")
+        self.key = key
+        self.message_id = message_id
+
+
+class MessageCancelled(LaneError):
+    """The message was cancelled before it began."""
+
+    def __init__(self, key: str, message_id: str) -> None:
+        super().__init__(f"message {message_id!r} of lane {key!r} was cancelled, and will not run")
+        self.key = key
+        self.message_id = message_id
 
 
 class ResultExpired(LaneError):

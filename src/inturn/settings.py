@@ -28,7 +28,9 @@ from pydantic_core import PydanticCustomError
 
 from inturn.errors import SettingsError
 
-STORE_SCHEMES = ("sqlite", "redis", "rediss", "unix", "redis+sentinel", "redis+cluster")
+STORE_SCHEMES = (
+    "sqlite", "redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster",
+)  # fmt: skip
 
 
 def mask(text: str) -> str:
@@ -78,6 +80,7 @@ Namespace = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$"), _must("be 1 to 64 letters, digits or any of _ . -")
 ]
 Partitions = Annotated[int, Field(ge=1, le=1024), _must("be a whole number from 1 to 1024")]
+Replicas = Annotated[int, Field(ge=0, le=100), _must("be a whole number from 0 to 100")]
 StoreUrl = Annotated[str, _url(*STORE_SCHEMES), _must(_schemes(STORE_SCHEMES))]
 AmqpUrl = Annotated[str, _url("amqp", "amqps", needs_host=True), _must(_schemes(("amqp", "amqps")))]
 HttpUrl = Annotated[str, _url("http", "https", needs_host=True), _must(_schemes(("http", "https")))]
@@ -103,7 +106,9 @@ class Settings(BaseModel):
 
     url: StoreUrl = Field("sqlite:///inturn.db", validation_alias=AliasChoices("INTURN_URL", "REDIS_URL"))
     namespace: Namespace = Field("inturn", validation_alias=AliasChoices("INTURN_NAMESPACE"))
-    partitions: Partitions = Field(1, validation_alias=AliasChoices("INTURN_PARTITIONS"))
+    partitions: Partitions | None = Field(None, validation_alias=AliasChoices("INTURN_PARTITIONS"))
+    """`None` is what the store has by default: 1 on a single server, 16 on a cluster."""
+    replicas: Replicas = Field(0, validation_alias=AliasChoices("INTURN_REPLICAS"))
     store_timeout: Seconds = Field(5.0, validation_alias=AliasChoices("INTURN_STORE_TIMEOUT"))
     allow_eviction: Switch = Field(False, validation_alias=AliasChoices("INTURN_ALLOW_EVICTION"))
     lock_ttl: Seconds = Field(30.0, validation_alias=AliasChoices("INTURN_LOCK_TTL", "SEND_AI_RESPONSE_LOCK_TIMEOUT"))

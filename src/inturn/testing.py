@@ -19,6 +19,7 @@ from inturn.app import InTurn
 from inturn.errors import HandlerFailed, HandlerSignal, LeaseLost
 from inturn.lanes import text
 from inturn.lanes.effects import Turn
+from inturn.lanes.lease import INTERRUPTED
 from inturn.lanes.runtime import Runtime
 from inturn.lanes.turn import take_turn
 from inturn.locks import arguments
@@ -71,19 +72,22 @@ def app_for_tests(clock: ManualClock | None = None, *, like: InTurn | None = Non
 class Ran:
     """One turn that `drain` took.
 
-    `retry`: it failed and waits for its next attempt. `dead`: it is a dead letter. `park`: its lane stopped.
-    `lost`: its lease was lost under it, so nothing was written.
+    `retry`: it failed and waits for its next attempt. `split`: each message of its burst does, by itself. `dead`: it is
+    a dead letter. `park`: its lane stopped. `interrupted`: by a newer message. `lost`: its lease was lost under it.
+    Nothing was written by any of these.
     """
 
     key: str
     handler: str
     id: str
     attempt: int
-    outcome: Literal["committed", "retry", "dead", "park", "lost"]
+    outcome: Literal["committed", "retry", "split", "dead", "park", "interrupted", "lost"]
     result: Any = None
     error: Exception | None = None
     """What the handler raised; `HandlerFailed` if the turn failed outside of it, `LeaseLost` if it was lost."""
     retry_in: timedelta | None = None
+    ids: tuple[str, ...] = ()
+    """Of all messages that the turn began with; `id` is the first."""
 
 
 async def drain(app: InTurn, *, limit: int = 1000, raise_errors: bool = False) -> list[Ran]:
@@ -133,7 +137,7 @@ async def _next(runtime: Runtime) -> Given | None:
 
 
 async def _claim(runtime: Runtime) -> Given | None:
-    turns = (await runtime.claim(tuple(runtime.handlers), 1)).turns
+    turns = (await runtime.claim(runtime.can, 1)).turns
     return turns[0] if turns else None
 
 
@@ -155,7 +159,9 @@ async def _take(runtime: Runtime, given: Given) -> Ran:
     store, attempt = runtime.process.store, given.attempts
     with _overheard(runtime, name) as heard:
         await take_turn(runtime, given, given.state, goes_on=lambda: False)
-    ran = partial(Ran, given.key, name, message_id, attempt)
+    ran = partial(Ran, given.key, name, message_id, attempt, ids=tuple(read_ident(m.ident)[1] for m in given.messages))
+    if heard.turn is not None and heard.turn.lease.why_lost == INTERRUPTED:
+        return ran("interrupted")
     became = await store.attend(given.key, given.ident)
     if became.status == "done":
         return ran("committed", text.read(became.result))
@@ -163,7 +169,7 @@ async def _take(runtime: Runtime, given: Given) -> Ran:
         return ran("committed", heard.result)  # its duplicate window is over already
     if became.status == "dead":
         return ran("dead", error=heard.error or _kept(given, attempt, became.errors))
-    lane = await store.lane(given.key, 1)
+    lane = await store.lane(given.key, 1000)
     message = next((m for m in lane.messages if (m.handler, m.id) == (name, message_id)), None)
     if lane.stopped == "parked":
         errors = message.errors if message is not None else ()
@@ -171,7 +177,8 @@ async def _take(runtime: Runtime, given: Given) -> Ran:
     if message is None or not message.errors:
         return ran("lost", error=LeaseLost(given.key, given.fence, "it was taken away while the turn ran"))
     error = heard.error or _kept(given, attempt, message.errors)
-    return ran("retry", error=error, retry_in=timedelta(milliseconds=message.due_in_ms))
+    is_split = len(given.messages) > 1 and not any(m.lead == message_id for m in lane.messages)
+    return ran("split" if is_split else "retry", error=error, retry_in=timedelta(milliseconds=message.due_in_ms))
 
 
 def _kept(given: Given, attempt: int, errors: tuple[str, ...], why: str = "") -> HandlerFailed:

@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from inturn.bench import place
-from inturn.bench.figures import LOCKS, TURNS
+from inturn.bench.figures import LOCKS, POLICIES, TURNS
 from inturn.cli import main
 
 COMMAND = [sys.executable, "-m", "inturn.cli", "bench"]
@@ -41,7 +41,7 @@ def run_tiny(subject: str, picture: Path, redis_url: str) -> dict[str, Any]:
     assert all(line.startswith("bench: ") for line in done.stderr.splitlines()), done.stderr
     assert picture.read_text("utf-8").startswith("<svg")
     document: dict[str, Any] = json.loads(done.stdout)
-    bars = {"locks": LOCKS, "turns": TURNS}[subject]
+    bars = {"locks": LOCKS, "turns": TURNS, "policies": POLICIES}[subject]
     assert set(document) == {*bars, "details", "versions", "machine", "date", "rounds", "seconds"}
     assert set(document["details"]) == set(bars)
     for name, details in document["details"].items():
@@ -83,12 +83,32 @@ def test_a_tiny_run_of_the_turns_has_every_figure_and_leaves_nothing_in_the_serv
     assert 40 < document["bytes_per_mark"] <= 250
 
 
-@pytest.mark.parametrize("subject", ["locks", "turns"])
-def test_ctrl_c_ends_the_benchmark_and_its_processes(subject: str) -> None:
+def test_a_tiny_run_of_the_policies_has_every_figure_and_leaves_nothing_in_the_server(
+    tmp_path: Path, redis_url: str
+) -> None:
+    document = run_tiny("policies", tmp_path / "policies.svg", redis_url)
+    details = document["details"]
+    assert all(document[name] > 0 for name in POLICIES)
+    assert document["interrupt_p99_ms"] >= document["interrupt_ms"]
+    assert details["interrupt_ms"]["slowest"] >= document["interrupt_p99_ms"]
+    assert details["stream_chunks_per_s"]["deliveries_per_s"] == 100 * document["stream_chunks_per_s"]
+    assert {name for name in POLICIES if details[name]["reached"] is None} == {
+        "stream_chunks_per_s", "cluster_vs_single",
+    }  # fmt: skip
+    sides = {name: set(details[name]["medians_by_round"]) for name in POLICIES}
+    assert sides["merge_overhead_vs_queue"] == {"inturn, burst of 20", "inturn, one message"}
+    assert sides["turn_slowdown_with_watchers"] == {"inturn, 100 watchers", "inturn, no watcher"}
+    assert sides["cluster_vs_single"] == {"inturn, 3 masters", "inturn, one server"}
+
+
+@pytest.mark.parametrize(
+    ("subject", "while_it"), [("locks", "throughput"), ("turns", "throughput"), ("policies", "interrupts")]
+)
+def test_ctrl_c_ends_the_benchmark_and_its_processes(subject: str, while_it: str) -> None:
     bench = subprocess.Popen([*COMMAND, subject, *LONG], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert bench.stderr is not None
     for line in bench.stderr:
-        if "throughput" in line:
+        if while_it in line:
             break
     started = descendants(bench.pid)
     assert started

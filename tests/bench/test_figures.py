@@ -9,11 +9,13 @@ import pytest
 from rich.console import Console
 
 from inturn.bench.bodies import Ran, gaps
+from inturn.bench.figures import BARS, Bar, Figure, ratio, rounded
 from inturn.bench.figures import LOCKS as LOCK_BARS
+from inturn.bench.figures import POLICIES as POLICY_BARS
 from inturn.bench.figures import TURNS as TURN_BARS
-from inturn.bench.figures import Bar, Figure, ratio, rounded
 from inturn.bench.locks.subject import LOCKS
 from inturn.bench.picture import draw
+from inturn.bench.policies.subject import POLICIES
 from inturn.bench.report import charts, show
 from inturn.bench.subject import Subject
 from inturn.bench.turns.subject import TURNS
@@ -74,9 +76,13 @@ def test_of_an_object_the_median_is_held_against_the_bar() -> None:
         ("bytes_per_idle_lane", 550.0, 550.1),
         ("bytes_per_mark", 200.0, 200.1),
         ("sqlite_vs_bare_loop", 1.0, 0.999),
+        ("interrupt_ms", 20.0, 20.01),
+        ("interrupt_p99_ms", 100.0, 100.1),
+        ("merge_overhead_vs_queue", 2.0, 2.001),
+        ("turn_slowdown_with_watchers", 1.1, 1.101),
     ],
 )
-def test_each_figure_of_the_turns_is_reached_at_its_bar_and_missed_beyond(
+def test_each_figure_of_turns_and_policies_is_reached_at_its_bar_and_missed_beyond(
     name: str, reached: float, missed: float
 ) -> None:
     assert Figure(name, reached, "", {}).is_reached is True
@@ -84,8 +90,8 @@ def test_each_figure_of_the_turns_is_reached_at_its_bar_and_missed_beyond(
 
 
 def test_a_figure_that_two_subjects_have_has_one_bar() -> None:
-    for name in set(LOCK_BARS) & set(TURN_BARS):
-        assert LOCK_BARS[name] == TURN_BARS[name]
+    for bars in (LOCK_BARS, TURN_BARS, POLICY_BARS):
+        assert bars.items() <= BARS.items()
 
 
 def test_what_is_only_reported_is_no_part_of_the_verdict_and_is_shown_beside_it() -> None:
@@ -120,12 +126,12 @@ def test_numbers_have_as_many_digits_as_mean_something(value: float, shown: floa
     assert rounded(value) == shown
 
 
-@pytest.mark.parametrize(("subject", "bars"), [(LOCKS, LOCK_BARS), (TURNS, TURN_BARS)])
+@pytest.mark.parametrize(("subject", "bars"), [(LOCKS, LOCK_BARS), (TURNS, TURN_BARS), (POLICIES, POLICY_BARS)])
 def test_every_chart_shows_a_figure_that_exists(subject: Subject, bars: dict[str, Bar]) -> None:
     assert {drawn.figure for drawn in subject.drawn} <= set(bars)
 
 
-@pytest.mark.parametrize("subject", [LOCKS, TURNS])
+@pytest.mark.parametrize("subject", [LOCKS, TURNS, POLICIES])
 def test_the_picture_is_well_formed_and_to_scale(subject: Subject) -> None:
     drawn = draw(f"inturn bench {subject.name}", charts(some_figures(subject), subject.drawn), FACTS)
     picture = ElementTree.fromstring(drawn)

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from inturn.store.lane import read_ident
+from inturn.store.lane import PLAIN, Rule, read_ident
 
 PLACE_LIVES_MS = 3000
 CONFIRM_MS = 2000
+YIELD_MS = 1000
 NOTE_MS = 60_000
 FOREVER = 10**15
 
@@ -17,17 +18,34 @@ FOREVER = 10**15
 @dataclass
 class Message:
     ident: str
-    place: tuple[int, int]
-    """Its rank and number: messages run in this order."""
+    rank: int
+    """Less comes first."""
     body: bytes
     ttl: int
     limit: int
-    late: int
+    accepted: int
+    late: int = 0
     caller: str = ""
+    rule: Rule = PLAIN
+    number: int = 0
+    """Its place among those of its rank."""
     attempts: int = 0
     after: int = 0
     errors: int = 0
     watchers: set[str] = field(default_factory=set)
+    together: list[Message] = field(default_factory=list)
+    """The others of the burst that it leads."""
+    is_open: bool = True
+    keep: int = 0
+    """How long the state is to live, while it is delayed."""
+
+    @property
+    def handler(self) -> str:
+        return read_ident(self.ident)[0]
+
+    @property
+    def all(self) -> list[Message]:
+        return [self, *self.together]
 
 
 @dataclass
@@ -40,6 +58,12 @@ class Lane:
     ends: int = 0
     lapses: int = 0
     running: str = ""
+    allows: bool = False
+    cuts: int = 0
+    """Interrupts in a row."""
+    yields: str = ""
+    """The token that was interrupted and has not ended."""
+    yield_by: int = 0
     awaited: set[str] = field(default_factory=set)
     stopped: str = ""
     mail: dict[str, Message] = field(default_factory=dict)
@@ -47,13 +71,20 @@ class Lane:
     """The submitted message that runs."""
 
     def in_order(self) -> list[Message]:
-        return sorted(self.mail.values(), key=lambda message: message.place)
+        return sorted(self.mail.values(), key=lambda message: (message.rank, message.number))
+
+    def every(self) -> list[Message]:
+        """All that are here, the running ones first."""
+        leads = [*([self.given] if self.given else []), *self.in_order()]
+        return [message for lead in leads for message in lead.all]
 
 
 class LaneLife:
     def __init__(self) -> None:
         self.now = 0
         self.lanes: dict[str, Lane] = {}
+        self.later: dict[tuple[str, str], Message] = {}
+        """Delayed messages, in no lane."""
         self.states: dict[str, tuple[bytes, int]] = {}
         """Of each key: the text and when it expires."""
         self.marks: dict[tuple[str, str], tuple[bytes, int]] = {}
@@ -77,6 +108,11 @@ class LaneLife:
         result, until = self.marks.get((key, ident), (b"", 0))
         return result if self.now < until else None
 
+    def find(self, key: str, ident: str) -> Message | None:
+        """Waiting, running or delayed."""
+        here = self.lanes[key].every() if key in self.lanes else []
+        return next((message for message in here if message.ident == ident), self.later.get((key, ident)))
+
     def ends_of(self, lane: Lane) -> int:
         ends = min(self.seen.get(process_of(lane.token), -FOREVER) + lane.ttl, lane.ends)
         return min(ends, lane.lapses) if lane.lapses else ends
@@ -84,14 +120,14 @@ class LaneLife:
     def is_leased(self, lane: Lane) -> bool:
         return lane.token != "" and self.now < self.ends_of(lane)
 
-    def _accept(
-        self, key: str, ident: str, rank: int, body: bytes, ttl: int, limit: int, keep: int, late: int, caller: str = ""
-    ) -> None:
+    def _accept(self, key: str, message: Message, keep: int) -> Lane:
+        """Into the mailbox; the lane is not stirred."""
         lane = self.lanes.setdefault(key, Lane(keep))
         lane.keep = max(lane.keep, keep, self._persist(key))
-        lane.mail[ident] = Message(ident, (rank, next(self._numbers)), body, ttl, limit, late, caller)
-        self.letters.pop((key, ident), None)
-        self._stir(key, lane)
+        message.number = next(self._numbers)
+        lane.mail[message.ident] = message
+        self.letters.pop((key, message.ident), None)
+        return lane
 
     def _persist(self, key: str) -> int:
         """Answers how long the state had left, if it had an end."""
@@ -101,9 +137,10 @@ class LaneLife:
         self.states[key] = text, FOREVER
         return 0 if until == FOREVER else until - self.now
 
-    def _lease(self, lane: Lane, token: str, ident: str, ttl: int, limit: int) -> None:
-        lane.token, lane.fence, lane.running, lane.ttl = token, -1, ident, ttl
-        lane.ends, lane.lapses, lane.awaited = self.now + limit + ttl, 0, set()
+    def _lease(self, lane: Lane, token: str, message: Message) -> None:
+        lane.token, lane.fence, lane.running, lane.ttl = token, -1, message.ident, message.ttl
+        lane.ends, lane.lapses, lane.awaited = self.now + message.limit + message.ttl, 0, set()
+        lane.allows = message.rule.allows
 
     def _end_lease(self, lane: Lane) -> None:
         lane.token, lane.fence, lane.running, lane.lapses, lane.awaited, lane.given = "", 0, "", 0, set(), None
@@ -117,31 +154,65 @@ class LaneLife:
         self.letters[key, message.ident] = message, lane.keep
         self._tell_settled(message.watchers, key, message.ident)
 
-    def _take_away(self, key: str, lane: Lane, why: str) -> None:
-        token = lane.token
-        self._untell("turn", token, key)
+    def _tell_loss(self, key: str, token: str) -> None:
         self.lost[token] = self.now + NOTE_MS
         self._tell(process_of(token), ("lost", token, key))
+
+    def _take_away(self, key: str, lane: Lane) -> None:
+        self._untell("turn", lane.token, key)
+        self._tell_loss(key, lane.token)
         if lane.given:
             lane.given.errors += 1
+            lane.given.is_open = False
             self._put_back(lane)
         else:
             self._tell_settled(lane.awaited, key, lane.running)
             self._end_lease(lane)
 
+    # -- going on ----------------------------------------------------------------------------------------------
+
     def _stir(self, key: str, lane: Lane) -> None:
         if not self.is_leased(lane):
             self._advance(key, lane)
 
+    def _joins(self, message: Message, handler: str) -> bool:
+        is_free = message.is_open and not message.caller and message.after <= self.now
+        return is_free and message.handler == handler
+
+    def _is_quiet(self, lane: Lane, lead: Message) -> bool:
+        """Nothing came for long enough, or it is too much or too long already."""
+        burst, last = lead.rule, lead.accepted + lead.rule.quiet_ms
+        if burst.quiet_ms == 0 or not lead.is_open:
+            return True
+        number = len(lead.all)
+        for other in lane.in_order()[1 : burst.cap]:
+            if not self._joins(other, lead.handler) or other.late:
+                break
+            if other.rule.quiet_ms == 0:
+                return True
+            last, number = max(last, other.accepted + other.rule.quiet_ms), number + 1
+        return number >= burst.cap or self.now >= min(last, lead.accepted + burst.most_ms)
+
+    def _join(self, lane: Lane, lead: Message, other: Message) -> None:
+        del lane.mail[other.ident]
+        lead.together += other.all
+        other.late, other.together = 0, []
+
     def _give_next(self, key: str, lane: Lane, token: str, can: Sequence[str]) -> Message | None:
         head = lane.in_order()[0] if lane.mail else None
-        if token and head and not lane.stopped and not head.caller and head.after <= self.now:
+        is_free = token and not lane.stopped and not lane.yields
+        if is_free and head and not head.caller and head.after <= self.now and self._is_quiet(lane, head):
             is_late = head.late and self.now > head.late
-            if not is_late and read_ident(head.ident)[0] in can:
+            if not is_late and head.handler in can:
                 del lane.mail[head.ident]
+                for other in lane.in_order() if head.is_open else ():
+                    is_too_many = len(head.all) + len(other.all) > head.rule.cap
+                    if not self._joins(other, head.handler) or other.late or is_too_many:
+                        break
+                    self._join(lane, head, other)
                 head.attempts += 1
                 head.late = 0
-                self._lease(lane, token, head.ident, head.ttl, head.limit)
+                self._lease(lane, token, head)
                 lane.given = head
                 self.seen[process_of(token)] = self.now
                 return head
@@ -152,8 +223,11 @@ class LaneLife:
         if lane.token:
             if self.is_leased(lane):
                 return
-            self._take_away(key, lane, "expired")
-        ready = ""
+            self._take_away(key, lane)
+        if lane.yields and self.now < lane.yield_by:
+            self.ready.pop(key, None)
+            return
+        lane.yields = ready = ""
         while not lane.stopped and not ready and not lane.token:
             if not lane.mail:
                 self._go_idle(key, lane)
@@ -170,10 +244,10 @@ class LaneLife:
                 del lane.mail[head.ident]
                 head.errors += 1
                 self._bury(key, lane, head)
-            elif head.after > self.now:
+            elif head.after > self.now or not self._is_quiet(lane, head):
                 break
             else:
-                ready = read_ident(head.ident)[0]
+                ready = head.handler
         if self.ready.get(key, ("", 0))[0] != ready:
             self.ready.pop(key, None)
             if ready:
@@ -191,7 +265,7 @@ class LaneLife:
                 self._advance(key, lane)
 
     def _offer(self, key: str, lane: Lane, message: Message) -> None:
-        self._lease(lane, message.caller, message.ident, message.ttl, message.limit)
+        self._lease(lane, message.caller, message)
         lane.awaited, lane.lapses = message.watchers, self.now + CONFIRM_MS
         self._tell(process_of(message.caller), ("turn", message.caller, key))
 

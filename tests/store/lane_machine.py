@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from inturn.store.lane import ANY_FENCE, Commit, Failure, Given, Opening, Send, Submission, ident_of
+from inturn.store.lane import ANY_FENCE, PLAIN, Commit, Failure, Given, Opening, Rule, Send, Submission, ident_of, read_ident
 from tests.store.lane_pair import LanePair
 from tests.store.world import Inline
 
@@ -17,12 +17,12 @@ HANDLERS = ("reply", "tidy")
 SLOTS = st.integers(0, 1)
 KEY = st.sampled_from(KEYS)
 HANDLER = st.sampled_from(HANDLERS)
-ID = st.sampled_from(["1", "2", "3"])
+ID = st.sampled_from(["1", "2", "3", "4", "5"])
 WHICH = st.integers(0, 1000)
 SELDOM = st.integers(0, 9).map(lambda number: number == 9)
 
 StateOp = Literal["keep", "set", "del"]
-HowToFail = Literal["retry", "dead", "park", "back"]
+HowToFail = Literal["retry", "dead", "park", "back", "split"]
 
 
 class Times(NamedTuple):
@@ -34,10 +34,26 @@ class Times(NamedTuple):
     window: int = 60_000
     late: int = 60_000
     delay: int = 60_000
+    later: int = 60_000
+    """How long messages are held back."""
+    quiet: int = 60_000
+    most: int = 90_000
+
+    def rule(self, name: str) -> Rule:
+        """A few messages fill a burst."""
+        if name in ("queue", "allows"):
+            return Rule(allows=name == "allows", window_ms=self.window) if name == "allows" else PLAIN
+        if name in ("merge", "quiet"):
+            return Rule("merge", self.quiet if name == "quiet" else 0, 3, self.most, window_ms=self.window)
+        policy: Any = name
+        return Rule(policy, 0, 3 if name == "interrupt" else 1, window_ms=self.window)
 
 
+RULE = st.sampled_from(["queue", "queue", "allows", "merge", "quiet", "interrupt", "interrupt", "rollback", "latest"])
 STEP_MS = 930
-SHORT = Times(ttl=3_500, limit=8_000, keep=5_000, window=7_000, late=2_000, delay=1_000)
+SHORT = Times(
+    ttl=3_500, limit=8_000, keep=5_000, window=7_000, late=2_000, delay=1_000, later=2_100, quiet=1_000, most=3_300
+)
 
 
 class LaneMachine(RuleBasedStateMachine):
@@ -78,10 +94,58 @@ class LaneMachine(RuleBasedStateMachine):
         for key, handler, message_id in messages:
             self.put(0, key, handler, message_id)
 
-    @rule(slot=SLOTS, key=KEY, ids=st.lists(st.tuples(HANDLER, ID), min_size=1, max_size=3), is_urgent=SELDOM)
-    def submit(self, slot: int, key: str, ids: Sequence[tuple[str, str]], is_urgent: bool) -> None:
+    @rule(
+        slot=SLOTS,
+        key=KEY,
+        ids=st.lists(st.tuples(HANDLER, ID), min_size=1, max_size=3),
+        is_urgent=SELDOM,
+        how=RULE,
+        is_claimed=st.booleans(),
+    )
+    def submit(
+        self, slot: int, key: str, ids: Sequence[tuple[str, str]], is_urgent: bool, how: str, is_claimed: bool
+    ) -> None:
         for handler, message_id in ids:
-            self.put(slot, key, handler, message_id, priority=int(is_urgent))
+            self.put(slot, key, handler, message_id, priority=int(is_urgent), rule=self.times.rule(how))
+        if is_claimed:
+            self.claim(slot, HANDLERS, 2)
+
+    @precondition(lambda self: any(isinstance(turn, Given) for turn in self.running()))
+    @rule(
+        slot=SLOTS,
+        which=WHICH,
+        texts=st.lists(st.tuples(ID, RULE), min_size=1, max_size=3),
+        is_urgent=SELDOM,
+        then=st.sampled_from(["", "", "steer", "yield", "yield"]),
+    )
+    def double_text(
+        self, slot: int, which: int, texts: Sequence[tuple[str, str]], is_urgent: bool, then: str
+    ) -> None:
+        """More messages come for a handler while its turn runs."""
+        turns = [turn for turn in self.running() if isinstance(turn, Given)]
+        turn = turns[which % len(turns)]
+        handler = read_ident(turn.ident)[0]
+        for message_id, how in texts:
+            self.put(slot, turn.key, handler, message_id, priority=int(is_urgent), rule=self.times.rule(how))
+        if then == "steer":
+            self.pair.steer(slot, turn, len(turn.messages))
+        elif then == "yield" and turn in self.yielding():
+            self.pair.fail(slot, Failure(turn.key, turn.token, turn.fence, "back"))
+            self.claim(slot, HANDLERS, 2)
+
+    @rule(slot=SLOTS, key=KEY, handler=HANDLER, message_id=ID, how=RULE, cap=st.sampled_from([0, 0, 2]))
+    def submit_for_later(self, slot: int, key: str, handler: str, message_id: str, how: str, cap: int) -> None:
+        rule = self.times.rule(how)
+        self.put(slot, key, handler, message_id, rule=rule, cap=cap, delay_ms=self.times.later)
+
+    @rule(slot=SLOTS, key=KEY, which=WHICH, handler=HANDLER, message_id=ID, times=st.integers(1, 2))
+    def cancel(self, slot: int, key: str, which: int, handler: str, message_id: str, times: int) -> None:
+        """One that is there, if any is."""
+        model, ident = self.pair.model, ident_of(handler, message_id)
+        here = [message.ident for message in model.lanes[key].every() if not message.caller] if key in model.lanes else []
+        here += [its for where, its in model.later if where == key]
+        for _ in range(times):
+            self.pair.cancel(slot, key, here[which % len(here)] if here else ident, self.times.window)
 
     @rule(slot=SLOTS, key=KEY, handler=HANDLER, message_id=ID, how=st.sampled_from(["reject", "cap", "late"]))
     def submit_with_conditions(self, slot: int, key: str, handler: str, message_id: str, how: str) -> None:
@@ -89,11 +153,20 @@ class LaneMachine(RuleBasedStateMachine):
         late = self.times.late if how == "late" else 0
         self.put(slot, key, handler, message_id, busy=busy, late_ms=late, cap=2 if how == "cap" else 0)
 
-    @rule(slot=SLOTS, key=KEY, message_id=st.sampled_from(["", "", "1", "2"]), is_rejecting=SELDOM)
-    def begin(self, slot: int, key: str, message_id: str, is_rejecting: bool) -> None:
+    @rule(
+        slot=SLOTS,
+        key=KEY,
+        message_id=st.sampled_from(["", "", "1", "2"]),
+        is_rejecting=SELDOM,
+        how=st.sampled_from(["queue", "allows"]),
+    )
+    def begin(self, slot: int, key: str, message_id: str, is_rejecting: bool, how: str) -> None:
         token, times = self.pair.new_token(slot), self.times
         ident, busy = ident_of("", message_id or token), "reject" if is_rejecting else "wait"
-        opening = Opening(key, token, token, ident, bool(message_id), times.ttl, times.limit, times.keep, busy, 4)  # type: ignore[arg-type]
+        opening = Opening(
+            key, token, token, ident, bool(message_id), times.ttl, times.limit, times.keep, busy, 4,  # type: ignore[arg-type]
+            times.rule(how),
+        )  # fmt: skip
         self.openings.append(opening)
         self.pair.begin(opening)
 
@@ -130,11 +203,41 @@ class LaneMachine(RuleBasedStateMachine):
         leases = {(lane.token, lane.fence) for lane in self.pair.model.lanes.values()}
         return [turn for turn in self.pair.turns if (turn.token, turn.fence) in leases]
 
-    def effects(self, turn: Given | Inline, op: StateOp, sends: Sequence[Send], next_token: str, window: int) -> Commit:
+    def yielding(self) -> list[Given | Inline]:
+        tokens = {lane.yields for lane in self.pair.model.lanes.values()}
+        return [turn for turn in self.pair.turns if turn.token in tokens]
+
+    @precondition(lambda self: self.yielding())
+    @rule(slot=SLOTS)
+    def end_what_was_interrupted(self, slot: int) -> None:
+        for turn in self.yielding():
+            if isinstance(turn, Inline):
+                self.pair.leave(slot, turn.key, turn.token, turn.ident)
+            else:
+                self.pair.fail(slot, Failure(turn.key, turn.token, turn.fence, "back"))
+
+    @precondition(lambda self: any(isinstance(turn, Given) for turn in self.pair.turns))
+    @rule(slot=SLOTS, which=WHICH, have=st.integers(1, 3), times=st.integers(1, 2))
+    def steer(self, slot: int, which: int, have: int, times: int) -> None:
+        """Of a turn that runs, or of one that has run."""
+        known = [turn for turn in self.running() or self.pair.turns if isinstance(turn, Given)]
+        for _ in range(times if known else 0):
+            self.pair.steer(slot, known[which % len(known)], have)
+
+    def effects(
+        self,
+        turn: Given | Inline,
+        op: StateOp,
+        sends: Sequence[Send],
+        next_token: str,
+        window: int,
+        have: int = 9,
+        unless_newer: bool = False,
+    ) -> Commit:
         text = f"{turn.token} {turn.fence} {next_token}".encode()
         return Commit(
             turn.key, turn.token, turn.fence, turn.ident, isinstance(turn, Given), op, text, self.times.keep, window,
-            text, sends, next_token, HANDLERS,
+            text, sends, next_token, HANDLERS, have, unless_newer and isinstance(turn, Given),
         )  # fmt: skip
 
     @precondition(lambda self: self.running())
@@ -142,18 +245,35 @@ class LaneMachine(RuleBasedStateMachine):
         slot=SLOTS,
         which=WHICH,
         op=st.sampled_from(["set", "set", "keep", "del"]),
-        to=st.lists(st.tuples(KEY, HANDLER, st.sampled_from(["1", "s"])), max_size=2),
+        to=st.lists(st.tuples(KEY, HANDLER, st.sampled_from(["1", "s"]), RULE, SELDOM), max_size=2),
         goes_on=st.booleans(),
         is_marked=st.booleans(),
+        have=st.sampled_from([1, 2, 9]),
+        unless_newer=SELDOM,
     )
     def commit(
-        self, slot: int, which: int, op: StateOp, to: Sequence[tuple[str, str, str]], goes_on: bool, is_marked: bool
+        self,
+        slot: int,
+        which: int,
+        op: StateOp,
+        to: Sequence[tuple[str, str, str, str, bool]],
+        goes_on: bool,
+        is_marked: bool,
+        have: int,
+        unless_newer: bool,
     ) -> None:
         turns, times = self.running(), self.times
         turn = turns[which % len(turns)]
         next_token = self.pair.new_token(slot) if goes_on and isinstance(turn, Given) else ""
-        sends = [Send(k, ident_of(h, i), b"sent", times.ttl, times.limit, times.keep, False) for k, h, i in to]
-        self.commits.append(self.effects(turn, op, sends, next_token, times.window if is_marked else 0))
+        sends = [
+            Send(
+                key, ident_of(handler, message_id), b"sent", times.ttl, times.limit, times.keep, False,
+                rule=times.rule(how), delay_ms=times.later if is_later else 0,
+            )
+            for key, handler, message_id, how, is_later in to
+        ]  # fmt: skip
+        window = times.window if is_marked else 0
+        self.commits.append(self.effects(turn, op, sends, next_token, window, have, unless_newer))
         self.pair.commit(slot, self.commits[-1])
 
     @precondition(lambda self: self.pair.turns)
@@ -167,7 +287,7 @@ class LaneMachine(RuleBasedStateMachine):
     @rule(
         slot=SLOTS,
         which=WHICH,
-        how=st.sampled_from(["retry", "retry", "dead", "dead", "park", "back"]),
+        how=st.sampled_from(["retry", "retry", "dead", "dead", "park", "back", "split"]),
         is_later=st.booleans(),
         goes_on=st.booleans(),
         is_sure=st.booleans(),
@@ -178,7 +298,7 @@ class LaneMachine(RuleBasedStateMachine):
         fence = turn.fence if is_sure or how != "back" else ANY_FENCE
         delay, error = self.times.delay if is_later else 0, "" if how == "back" else "e"
         next_token = self.pair.new_token(slot) if goes_on else ""
-        self.failures.append(Failure(turn.key, turn.token, fence, how, delay, error, "why", next_token, HANDLERS))
+        self.failures.append(Failure(turn.key, turn.token, fence, how, delay, error, "why", next_token, HANDLERS, 1))
         self.pair.fail(slot, self.failures[-1])
 
     @rule(slot=SLOTS, what=st.sampled_from(["begin", "claim", "commit", "fail"]), back=st.integers(0, 2))

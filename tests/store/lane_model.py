@@ -9,30 +9,42 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from inturn.store.lane import ANY_FENCE, Commit, Failure, Opening, Send, Submission
-from tests.store.lane_life import FOREVER, NOTE_MS, Lane, LaneLife, Message, process_of
+from tests.store.lane_life import FOREVER, NOTE_MS, Lane, Message, process_of
+from tests.store.lane_policies import LanePolicies
 
 
-class LaneModel(LaneLife):
+class LaneModel(LanePolicies):
     # -- coming in ---------------------------------------------------------------------------------------------
 
     def submit(self, message: Submission) -> tuple[str, int]:
-        key, ident = message.key, message.ident
-        if self.mark(key, ident) is not None:
-            return "duplicate", 0
-        lane = self.lanes.get(key)
-        if lane and (ident in lane.mail or (lane.given and lane.given.ident == ident)):
+        key, ident, delay = message.key, message.ident, message.delay_ms
+        if (mark := self.mark(key, ident)) is not None:
+            return word_of(mark) or "duplicate", 0
+        if self.find(key, ident):
             return "pending", 0
+        lane = self.lanes.get(key)
         waiting = len(lane.mail) if lane else 0
         if lane and message.busy == "reject":
             return "busy", waiting
+        if delay:
+            waiting = self.count(key)
         if message.cap and waiting >= message.cap:
             return "full", waiting
         ahead = waiting + (lane is not None and lane.token != "")
-        late = self.now + message.late_ms if message.late_ms else 0
-        self._accept(
-            key, ident, -message.priority, message.body, message.ttl_ms, message.limit_ms, message.keep_ms, late
+        new = Message(
+            ident, -message.priority, message.body, message.ttl_ms, message.limit_ms, self.now, rule=message.rule
         )
+        new.late = self.now + delay + message.late_ms if message.late_ms else 0
+        if delay:
+            self._postpone(key, new, message.keep_ms, delay)
+            return "delayed", 0
+        self._arrive(key, new, message.keep_ms)
         return "accepted", ahead
+
+    def count(self, key: str) -> int:
+        """All messages of a key: running, waiting and delayed."""
+        here = len(self.lanes[key].every()) if key in self.lanes else 0
+        return here + sum(where == key for where, _ in self.later)
 
     def begin(self, opening: Opening) -> tuple[str, int]:
         key, token, ident = opening.name, opening.token, opening.ident
@@ -47,12 +59,13 @@ class LaneModel(LaneLife):
         message = lane.mail.get(ident) if lane else None
         if lane and message and message.caller == token:
             return "waiting", lane.in_order().index(message)
+        mine = Message(ident, 0, b"", opening.ttl_ms, opening.limit_ms, self.now, caller=token, rule=opening.rule)
         if lane:
             self._stir(key, lane)
             lane = self.lanes.get(key)
         if lane is None:
             lane = self.lanes[key] = Lane(opening.keep_ms)
-            self._lease(lane, token, ident, opening.ttl_ms, opening.limit_ms)
+            self._lease(lane, token, mine)
             return "granted", 0
         if ident in lane.mail or lane.running == ident:
             return "pending", 0
@@ -62,7 +75,7 @@ class LaneModel(LaneLife):
         if opening.cap and waiting >= opening.cap:
             return "full", waiting
         self.lost.pop(token, None)
-        self._accept(key, ident, 0, b"", opening.ttl_ms, opening.limit_ms, opening.keep_ms, 0, token)
+        self._stir(key, self._accept(key, mine, opening.keep_ms))
         return "waiting", waiting
 
     def leave(self, key: str, token: str, ident: str) -> str:
@@ -79,6 +92,7 @@ class LaneModel(LaneLife):
             self._tell_settled(message.watchers, key, ident)
             self._advance(key, lane)
             return "left"
+        self._stop_yielding(key, lane, token)
         return "lost" if self.now < self.lost.get(token, 0) else "gone"
 
     # -- turns -------------------------------------------------------------------------------------------------
@@ -120,16 +134,28 @@ class LaneModel(LaneLife):
                 self._put_back(lane)
                 self._advance(key, lane)
                 taken += 1
+            else:
+                self._stop_yielding(key, lane, token)
         self.claims[call] = [], self.now + NOTE_MS
         return taken
 
-    def commit(self, commit: Commit) -> tuple[str, Message | None]:
+    def commit(self, commit: Commit) -> tuple[str, Message | None, list[Message]]:
+        """Answers the next message, and those that are newer."""
         key, lane = commit.key, self.lanes.get(commit.key)
         if not lane or lane.token != commit.token or lane.fence != commit.fence:
-            return self._refused(lane, commit.token, commit.next_token, "committed")
-        if commit.window_ms:
-            self.marks[key, commit.ident] = commit.result, self.now + commit.window_ms
-        self._tell_settled(lane.given.watchers if lane.given else lane.awaited, key, commit.ident)
+            return *self._refused(lane, commit.token, commit.next_token, "committed"), []
+        if commit.unless_newer and (newer := self._steer(lane, commit.have)):
+            return "newer", None, newer
+        seen, unseen, awaited = [], [], lane.awaited
+        if lane.given:
+            seen, unseen, awaited = lane.given.all[1 : commit.have], lane.given.all[commit.have :], lane.given.watchers
+        for ident in (commit.ident, *(message.ident for message in seen)) if commit.window_ms else ():
+            self.marks[key, ident] = commit.result, self.now + commit.window_ms
+        self._tell_settled(awaited, key, commit.ident)
+        for message in seen:
+            self._tell_settled(message.watchers, key, message.ident)
+        lane.mail |= {message.ident: message for message in unseen}
+        lane.cuts = 0
         self._end_lease(lane)
         for send in commit.sends:
             self._send(key, send)
@@ -141,41 +167,75 @@ class LaneModel(LaneLife):
             self.states.pop(key, None)
         elif (text := self.state(key)) is not None:
             self.states[key] = text, max(self.states[key][1], self.now + commit.keep_ms)
-        return "committed", self._give_next(key, lane, commit.next_token, commit.can)
+        return "committed", self._give_next(key, lane, commit.next_token, commit.can), []
 
     def fail(self, failure: Failure) -> tuple[str, Message | None]:
         key, lane = failure.key, self.lanes.get(failure.key)
         if not lane or lane.token != failure.token or failure.fence not in (lane.fence, ANY_FENCE):
-            return self._refused(lane, failure.token, failure.next_token, "failed")
+            answer = self._refused(lane, failure.token, failure.next_token, "failed")
+            self._stop_yielding(key, lane, failure.token)
+            return answer
         message = lane.given
         assert message is not None
         message.errors = min(20, message.errors + bool(failure.error))
+        if failure.how != "back":
+            lane.cuts = 0
         if failure.how == "dead":
             self._end_lease(lane)
+            self._break_up(lane, message)
+            del lane.mail[message.ident]
             self._bury(key, lane, message)
+        elif failure.how == "split":
+            self._end_lease(lane)
+            for each in self._break_up(lane, message):
+                each.after, each.attempts, each.is_open = self.now + failure.delay_ms, failure.attempts, False
+                each.errors = message.errors
         else:
             if failure.how == "retry":
                 message.after = self.now + failure.delay_ms
-            elif not failure.error:
+            if failure.error:
+                message.is_open = False
+            else:
                 message.attempts -= 1
             if failure.how == "park":
                 lane.stopped = "parked"
             self._put_back(lane)
         return "failed", self._give_next(key, lane, failure.next_token, failure.can)
 
+    def _break_up(self, lane: Lane, lead: Message) -> list[Message]:
+        """Every message of a burst goes to its own place."""
+        burst, lead.together = lead.all, []
+        lane.mail |= {message.ident: message for message in burst}
+        return burst
+
+    def steer(self, key: str, token: str, fence: int, have: int) -> tuple[str, list[Message]]:
+        lane = self.lanes.get(key)
+        if not lane or (lane.token, lane.fence) != (token, fence):
+            return self._refused(lane, token, "", "")[0], []
+        return "steered", self._steer(lane, have)
+
+    def cancel(self, key: str, ident: str, window: int) -> str:
+        if self.mark(key, ident) == b"\0cancelled":
+            return "cancelled"
+        lane, message = self.lanes.get(key), self.find(key, ident)
+        if not message:
+            return "ended"
+        is_delayed = (key, ident) in self.later
+        if not is_delayed and (not lane or ident not in lane.mail or message.together):
+            return "begun"
+        self._write_off(key, message, b"cancelled", window)
+        if lane and not is_delayed:
+            self._stir(key, lane)
+        return "cancelled"
+
     def _send(self, source: str, send: Send) -> None:
-        lane = self.lanes.get(send.key)
-        is_there = lane and (send.ident in lane.mail or (lane.given and lane.given.ident == send.ident))
-        if is_there or self.mark(send.key, send.ident) is not None:
+        if self.find(send.key, send.ident) or self.mark(send.key, send.ident) is not None:
             return
-        if send.key == source and lane:
-            # the lane goes on when all effects are written
-            lane.keep = max(lane.keep, send.keep_ms, self._persist(send.key))
-            place = (0, next(self._numbers))
-            lane.mail[send.ident] = Message(send.ident, place, send.body, send.ttl_ms, send.limit_ms, 0)
-            self.letters.pop((send.key, send.ident), None)
+        new = Message(send.ident, -send.priority, send.body, send.ttl_ms, send.limit_ms, self.now, rule=send.rule)
+        if send.delay_ms:
+            self._postpone(send.key, new, send.keep_ms, send.delay_ms)
         else:
-            self._accept(send.key, send.ident, 0, send.body, send.ttl_ms, send.limit_ms, send.keep_ms, 0)
+            self._arrive(send.key, new, send.keep_ms, is_own=send.key == source)
 
     def _refused(self, lane: Lane | None, token: str, next_token: str, done: str) -> tuple[str, Message | None]:
         if lane and next_token and lane.token == next_token:
@@ -184,13 +244,12 @@ class LaneModel(LaneLife):
 
     def attend(self, process: str, key: str, ident: str) -> str:
         self.inbox.setdefault(process, set()).discard(("settled", f"{process}#0", f"{key}\0{ident}"))
-        lane = self.lanes.get(key)
-        if self.mark(key, ident) is not None:
-            return "done"
-        message = lane and (lane.given if lane.given and lane.given.ident == ident else lane.mail.get(ident))
-        if message:
+        if (mark := self.mark(key, ident)) is not None:
+            return word_of(mark) or "done"
+        if message := self.find(key, ident):
             message.watchers.add(process)
             return "pending"
+        lane = self.lanes.get(key)
         if lane and lane.running == ident:
             lane.awaited.add(process)
             return "pending"
@@ -215,27 +274,27 @@ class LaneModel(LaneLife):
         return True
 
     def clear(self, key: str) -> int:
+        number = self.count(key)
         self.states.pop(key, None)
         lane = self.lanes.pop(key, None)
         self.ready.pop(key, None)
-        if not lane:
-            return 0
-        messages = [*lane.mail.values(), *([lane.given] if lane.given else [])]
-        for message in messages:
+        delayed = [message for (where, _), message in self.later.items() if where == key]
+        for message in [*(lane.every() if lane else []), *delayed]:
+            self.later.pop((key, message.ident), None)
             self._tell_settled(message.watchers, key, message.ident)
             if message.caller:
                 self._tell(process_of(message.caller), ("lost", message.caller, key))
-        if lane.token:
+        if lane and lane.token:
             lane.given = None
-            self._take_away(key, lane, "the lane was cleared")
-        return len(messages)
+            self._take_away(key, lane)
+        return number
 
     def replay(self, key: str, ident: str) -> bool:
         if (key, ident) not in self.letters:
             return False
         message, keep = self.letters.pop((key, ident))
         message.attempts = message.after = message.late = 0
-        message.watchers = set()
+        message.watchers, message.is_open = set(), False
         self.marks.pop((key, ident), None)
         left = self._persist(key)
         lane = self.lanes.setdefault(key, Lane(0))
@@ -251,8 +310,9 @@ class LaneModel(LaneLife):
 
     def beat(self, process: str) -> None:
         self.seen[process] = self.now
-        rank = next(self._numbers)
+        self._arrive_due()
         self._bury_late()
+        rank = next(self._numbers)
         for key, lane in list(self.lanes.items()):
             is_waiting = not lane.token and not lane.stopped and key not in self.ready
             if is_waiting or (lane.token and not self.is_leased(lane)):
@@ -261,3 +321,8 @@ class LaneModel(LaneLife):
     def depart(self, process: str) -> None:
         self.seen.pop(process, None)
         self.inbox.pop(process, None)
+
+
+def word_of(mark: bytes) -> str:
+    """Why a message will never run; '' if it has."""
+    return mark[1:].decode() if mark[:1] == b"\0" else ""

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Coroutine, Sequence
 from typing import Any, Literal, TypeVar
 
-from inturn.store.lane import Commit, Failure, Given, LaneView, Opening, Submission, ident_of
+from inturn.store.lane import Commit, Failure, Given, GivenMessage, LaneView, Opening, Submission, ident_of
 from inturn.store.open import open_store
 from inturn.store.protocol import Store
 from tests.store.lane_life import FOREVER, Lane, Message, process_of
@@ -113,17 +113,22 @@ class LanePair:
         if turn is None or message is None:
             assert (turn, message) == (None, None)
             return
-        assert (turn.ident, turn.body, turn.attempts) == (message.ident, message.body, message.attempts)
-        assert (turn.ttl_ms, turn.limit_ms) == (message.ttl, message.limit)
+        assert (turn.attempts, turn.ttl_ms, turn.limit_ms) == (message.attempts, message.ttl, message.limit)
+        self._are(turn.messages, message.all)
         self._began(turn)
+
+    def _are(self, given: Sequence[GivenMessage], expected: Sequence[Message]) -> None:
+        found = [(message.ident, message.body) for message in given]
+        assert found == [(message.ident, message.body) for message in expected]
 
     def unclaim(self, slot: int, call: str) -> None:
         assert self.run(self.stores[slot].unclaim(0, call)) == self.model.unclaim(call)
 
     def commit(self, slot: int, commit: Commit) -> None:
         ended = self.run(self.stores[slot].commit(commit))
-        status, message = self.model.commit(commit)
+        status, message, newer = self.model.commit(commit)
         assert ended.status == status
+        self._are(ended.newer, newer)
         self._given(ended.next, message)
 
     def fail(self, slot: int, failure: Failure) -> None:
@@ -131,6 +136,16 @@ class LanePair:
         status, message = self.model.fail(failure)
         assert ended.status == status
         self._given(ended.next, message)
+
+    def steer(self, slot: int, turn: Given, have: int) -> None:
+        steered = self.run(self.stores[slot].steer(turn.key, turn.token, turn.fence, have))
+        status, newer = self.model.steer(turn.key, turn.token, turn.fence, have)
+        assert steered.status == status
+        self._are(steered.messages, newer)
+
+    def cancel(self, slot: int, key: str, ident: str, window_ms: int) -> None:
+        answer = self.run(self.stores[slot].cancel(key, ident, window_ms))
+        assert answer == self.model.cancel(key, ident, window_ms)
 
     def attend(self, slot: int, key: str, ident: str) -> None:
         store = self.stores[slot]
@@ -205,11 +220,15 @@ class LanePair:
         assert listed.dead == len(model.letters)
         assert {(letter.key, ident_of(letter.handler, letter.id)) for letter in letters} == set(model.letters)
         for view in views:
+            delayed = {message.ident for (key, _), message in model.later.items() if key == view.key}
+            seen = [message for message in view.messages if message.place == "delayed"]
+            assert {ident_of(message.handler, message.id) for message in seen} == delayed
+            assert len(seen) == len(delayed)
             _, expires = model.states.get(view.key, (b"", 0))
             assert view.state == model.state(view.key)
             assert (view.state_ttl_ms > 0) == (model.now < expires < FOREVER)
             if (lane := model.lanes.get(view.key)) is None:
-                assert (view.token, view.stopped, view.ready, view.messages) == ("", "", "", ())
+                assert (view.token, view.stopped, view.ready, len(view.messages)) == ("", "", "", len(delayed))
             else:
                 self._compare_lane(view, lane)
 
@@ -218,11 +237,11 @@ class LanePair:
         assert lane.fence in (view.fence, -1)
         assert view.ready == self.model.ready.get(view.key, ("", 0))[0]
         assert view.waiting == len(lane.mail)
-        expected = [*([lane.given] if lane.given else []), *lane.in_order()]
-        assert [ident_of(seen.handler, seen.id) for seen in view.messages] == [message.ident for message in expected]
-        for seen, message in zip(view.messages, expected, strict=True):
+        expected, messages = lane.every(), [seen for seen in view.messages if seen.place != "delayed"]
+        assert [ident_of(seen.handler, seen.id) for seen in messages] == [message.ident for message in expected]
+        for seen, message in zip(messages, expected, strict=True):
             assert (seen.attempts, len(seen.errors), seen.body) == (message.attempts, message.errors, message.body)
-            assert (seen.is_inline, -seen.priority) == (message.caller != "", message.place[0])
+            assert (seen.is_inline, -seen.priority) == (message.caller != "", message.rank)
             assert (seen.due_in_ms > 0) == (message.after > self.model.now)
 
     def empty_the_lanes(self, can: Sequence[str]) -> None:
@@ -240,7 +259,7 @@ class LanePair:
             for turn in self.run(store.claim(self.new_token(0), can, 10)).turns:
                 self.run(store.fail(Failure(turn.key, turn.token, turn.fence, "dead", error="e")))
             views = [self.run(store.lane(key, 1)) for key in self.keys]
-            if not any(view.token or (view.messages and view.messages[0].due_in_ms == 0) for view in views):
+            if not any(view.token or view.ready or (self.is_timed and view.messages) for view in views):
                 break
         else:
             raise AssertionError(f"a lane is stuck: {views}")

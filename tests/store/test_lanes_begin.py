@@ -125,7 +125,7 @@ async def test_odd_keys_ids_and_bodies_are_kept_apart_and_unchanged(a: Peer, odd
     await a.put(odd, odd, body=odd.encode())
     await a.put(f"{odd} ", "m")
     given = [turn for turn in await a.claim() if turn.key == odd]
-    assert [(turn.ident, turn.body) for turn in given] == [(work(odd), odd.encode())]
+    assert [(turn.ident, turn.messages[0].body) for turn in given] == [(work(odd), odd.encode())]
     await a.done(given[0], state=odd.encode(), result=odd.encode(), sends=[send_to(f"{odd}>x", odd)])
     assert await a.submit(odd, odd) == Submitted("duplicate", result=odd.encode())
     assert await a.state(odd) == odd.encode()
@@ -136,7 +136,7 @@ async def test_bodies_states_and_results_may_hold_any_bytes(a: Peer) -> None:
     every = bytes(range(256)) * 40
     await a.put("k", "m", body=every)
     turn = await a.claim_one()
-    assert turn.body == every
+    assert turn.messages[0].body == every
     await a.done(turn, state=every, result=every)
     assert (await a.submit("k", "m")).result == every
     assert (await a.begin("k")).state == every

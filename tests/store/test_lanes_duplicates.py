@@ -57,7 +57,7 @@ async def test_an_id_that_is_accepted_again_is_taken_out_of_the_dead_letters(a: 
     assert await a.store.dead(10) == []
     assert await a.store.dead_letter("k", work("m")) is None
     turn = await a.claim_one()
-    assert (turn.body, turn.attempts) == (b'"again"', 1)
+    assert (turn.messages[0].body, turn.attempts) == (b'"again"', 1)
     assert not await a.store.replay("k", work("m"))
 
 
@@ -79,7 +79,7 @@ async def test_a_replay_puts_the_message_back_at_its_old_place_with_all_its_atte
     await a.fail(ended.next, "retry")
     assert await a.mailbox("k") == ["m1", "m2", "m3"]
     turn = await a.claim_one()
-    assert (turn.ident, turn.body, turn.attempts) == (work("m1"), b'"b"', 1)
+    assert (turn.ident, turn.messages[0].body, turn.attempts) == (work("m1"), b'"b"', 1)
 
 
 async def test_a_replay_goes_past_the_mark(a: Peer) -> None:

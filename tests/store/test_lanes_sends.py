@@ -70,7 +70,7 @@ async def test_a_turn_that_leaves_no_mark_may_send_its_own_id_to_its_own_lane(a:
         await a.claim_one(), window_ms=0, sends=[send_to("k", "m", body=b'"again"')], next_token=a.new_token()
     )
     assert following is not None
-    assert (following.ident, following.body, following.attempts) == (work("m"), b'"again"', 1)
+    assert (following.ident, following.messages[0].body, following.attempts) == (work("m"), b'"again"', 1)
 
 
 async def test_a_send_takes_its_id_out_of_the_dead_letters(a: Peer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
@@ -14,7 +15,10 @@ from inturn.store.sqlite.store import SqliteStore
 
 def test_the_scheme_decides(sqlite_url: str) -> None:
     assert isinstance(open_store(sqlite_url, "h:1:x"), SqliteStore)
-    for url in ("redis://localhost/0", "rediss://localhost/0", "unix:///run/redis.sock"):
+    for url in (
+        "redis://localhost/0", "rediss://localhost/0", "unix:///run/redis.sock", "redis+cluster://one:7000,two:7001",
+        "redis+sentinel://one:26379,two:26379/mymaster",
+    ):  # fmt: skip
         assert isinstance(open_store(url, "h:1:x"), RedisStore)
 
 
@@ -26,20 +30,36 @@ def test_what_was_asked_for_arrives(sqlite_url: str) -> None:
     assert sqlite.partition_of("any") == 0
 
 
-@pytest.mark.parametrize("scheme", ["redis", "rediss", "unix"])
+@pytest.mark.parametrize("scheme", ["redis", "rediss", "unix", "redis+cluster", "redis+sentinel"])
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
     for module in [name for name in sys.modules if name.startswith("inturn.store.redis")]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "redis", None)
     monkeypatch.setitem(sys.modules, "hiredis", None)
-    with pytest.raises(MissingExtra, match=rf"{scheme}:// needs the extra 'redis'.*inturn\[redis\]"):
+    with pytest.raises(MissingExtra, match=rf"{re.escape(scheme)}:// needs the extra 'redis'.*inturn\[redis\]"):
         open_store(f"{scheme}://localhost", "h:1:x")
 
 
-@pytest.mark.parametrize("scheme", ["redis+sentinel", "redis+cluster"])
-def test_what_is_not_there_yet_is_said(scheme: str) -> None:
-    with pytest.raises(SettingsError, match="not in this version yet"):
-        open_store(f"{scheme}://user:secret@host", "h:1:x")
+def test_a_cluster_has_more_partitions_unless_it_is_told_how_many() -> None:
+    assert open_store("redis+cluster://localhost", "h:1:x").partitions == 16
+    assert open_store("redis+cluster://localhost", "h:1:x", partitions=4).partitions == 4
+    assert open_store("redis://localhost", "h:1:x").partitions == 1
+
+
+@pytest.mark.parametrize("replicas", [-1, 1000])
+def test_a_bad_number_of_replicas_is_refused(replicas: int) -> None:
+    with pytest.raises(SettingsError, match=f"replicas {replicas}: must be from 0"):
+        open_store("redis://localhost", "h:1:x", replicas=replicas)
+
+
+def test_a_file_has_no_replicas(sqlite_url: str) -> None:
+    with pytest.raises(SettingsError, match="replicas 1: sqlite:// has none"):
+        open_store(sqlite_url, "h:1:x", replicas=1)
+
+
+def test_only_a_file_takes_another_clock() -> None:
+    with pytest.raises(SettingsError, match="only sqlite:// takes another clock"):
+        open_store("redis://localhost", "h:1:x", wall=lambda: 0)
 
 
 @pytest.mark.parametrize(

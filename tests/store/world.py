@@ -62,8 +62,10 @@ def work(message_id: str, handler: str = WORK) -> str:
     return ident_of(handler, message_id)
 
 
-def send_to(key: str, message_id: str, *, handler: str = WORK, body: bytes = b"{}", is_fresh: bool = False) -> Send:
-    return Send(key, ident_of(handler, message_id), body, TTL_MS, LIMIT_MS, KEEP_MS, is_fresh)
+def send_to(
+    key: str, message_id: str, *, handler: str = WORK, body: bytes = b"{}", is_fresh: bool = False, **how: Any
+) -> Send:
+    return Send(key, ident_of(handler, message_id), body, TTL_MS, LIMIT_MS, KEEP_MS, is_fresh, **how)
 
 
 class Peer:
@@ -196,16 +198,20 @@ class Peer:
     async def fail(
         self,
         turn: Given,
-        how: Literal["retry", "dead", "park", "back"],
+        how: Literal["retry", "dead", "park", "back", "split"],
         *,
         delay_ms: int = 0,
         error: str = "",
         why: str = "",
         next_token: str = "",
         can: Sequence[str] = (WORK,),
+        attempts: int = 0,
+        version: int = 0,
     ) -> Ended:
         error = error or ("" if how == "back" else '{"type":"ValueError"}')
-        failure = Failure(turn.key, turn.token, turn.fence, how, delay_ms, error, why, next_token, can)
+        failure = Failure(
+            turn.key, turn.token, turn.fence, how, delay_ms, error, why, next_token, can, attempts, version
+        )
         return await self.store.fail(failure)
 
     async def attend(self, key: str, ident: str) -> Outcome:
@@ -234,13 +240,16 @@ def effects(
     sends: Sequence[Send] = (),
     next_token: str = "",
     can: Sequence[str] = (WORK,),
+    have: int = 0,
+    unless_newer: bool = False,
 ) -> Commit:
-    """What the turn has done: a state of `None` is left as it is."""
+    """What the turn has done: a state of `None` is left as it is. It has seen the messages that it was given."""
     op: Literal["keep", "set", "del"] = "del" if is_deleting else "keep" if state is None else "set"
     is_submitted = isinstance(turn, Given)
+    seen = have or (len(turn.messages) if isinstance(turn, Given) else 1)
     return Commit(
         turn.key, turn.token, turn.fence, turn.ident, is_submitted, op, state or b"", keep_ms, window_ms, result,
-        sends, next_token, can,
+        sends, next_token, can, seen, unless_newer,
     )  # fmt: skip
 
 

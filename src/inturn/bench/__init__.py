@@ -1,4 +1,4 @@
-"""`inturn bench`: a subject (locks, turns) against its peers, in one run, on one machine, with interleaved sides."""
+"""`inturn bench`: a subject (locks, turns, policies) in one run, on one machine, with interleaved sides."""
 
 from inturn.bench.command import run_bench
 

@@ -29,11 +29,12 @@ def run_bench(arguments: argparse.Namespace) -> int:
     found = versions(arguments.subject)  # before anything is imported that may be missing
     from inturn.bench.locks.subject import LOCKS
     from inturn.bench.picture import draw
+    from inturn.bench.policies.subject import POLICIES
     from inturn.bench.report import charts, show
     from inturn.bench.turns.subject import TURNS
 
     picture = _picture_file(arguments.picture)
-    subject = {"locks": LOCKS, "turns": TURNS}[arguments.subject]
+    subject = {"locks": LOCKS, "turns": TURNS, "policies": POLICIES}[arguments.subject]
     plan = Plan.of(
         quick=arguments.quick, rounds=arguments.rounds, scale=arguments.scale, tell=_tell, full=arguments.full
     )

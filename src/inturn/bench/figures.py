@@ -53,8 +53,16 @@ TURNS = {
     "bytes_per_mark": Bar("<=", 200),
     "sqlite_vs_bare_loop": Bar(">=", 1),
 }
-BARS = {**LOCKS, **TURNS}
-"""A name that both have means the same, and has the same bar."""
+POLICIES = {
+    "interrupt_ms": Bar("<=", 20),
+    "interrupt_p99_ms": Bar("<=", 100),
+    "merge_overhead_vs_queue": Bar("<=", 2),
+    "stream_chunks_per_s": Bar(">=", None),
+    "turn_slowdown_with_watchers": Bar("<=", 1.1),
+    "cluster_vs_single": Bar(">=", None),
+}
+BARS = {**LOCKS, **TURNS, **POLICIES}
+"""A name that two subjects have means the same, and has the same bar."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ REDIS_PY = {"redis": "redis", "hiredis": "redis"}
 PEERS = {
     "locks": {**REDIS_PY, "python-redis-lock": "bench", "pottery": "bench"},
     "turns": REDIS_PY,
+    "policies": REDIS_PY,
 }
 """By subject: package -> the extra that brings it."""
 

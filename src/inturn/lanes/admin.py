@@ -21,10 +21,12 @@ class MessageInfo:
     attempts: int
     age_s: float
     due_in_s: float
-    """0: now; else it waits for its next attempt."""
+    """0: now; else it waits for its next attempt, or is delayed."""
     is_inline: bool
     body: Any
     errors: tuple[dict[str, Any], ...]
+    lead: str = ""
+    """The id of the message that leads its burst; '' for one that leads, or is alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +57,16 @@ class LaneInfo:
     running: MessageInfo | None
     waiting: int
     messages: tuple[MessageInfo, ...]
-    """The first of those that wait."""
+    """The first of those that wait; the others of a burst follow the one that leads it."""
     why: str
     state: Any
     version: int
     state_expires_in_s: float | None
     """`None`: there is none, or it does not expire while messages wait."""
+    burst: tuple[MessageInfo, ...] = ()
+    """What the turn that runs has besides `running`."""
+    delayed: tuple[MessageInfo, ...] = ()
+    """The first of those whose time has not come."""
 
 
 class Lanes:
@@ -109,18 +115,19 @@ def _info(view: LaneView) -> LaneInfo:
     status = "running" if is_running else view.stopped or ("ready" if view.ready else "waiting")
     if status == "waiting" and not view.waiting:
         status = "idle"
-    messages = [_message(message) for message in view.messages]
-    handler, message_id = read_ident(view.ident) if is_running else ("", "")
-    running = None
-    if messages and is_running and (messages[0].handler, messages[0].id) == (handler, message_id):
-        running = messages.pop(0)
-    elif is_running:  # inline: the store has nothing of it but the lease
-        running = MessageInfo(handler, message_id, 0, 1, view.since_ms / 1000, 0.0, True, None, ())
+    by_place: dict[str, list[MessageInfo]] = {"running": [], "waiting": [], "delayed": []}
+    for message in view.messages:
+        by_place[message.place].append(_message(message))
+    running = by_place["running"].pop(0) if by_place["running"] else None
+    if is_running and running is None:  # inline: the store has nothing of it but the lease
+        running = MessageInfo(*read_ident(view.ident), 0, 1, view.since_ms / 1000, 0.0, True, None, ())
     version, _, state = (view.state or b"0 null").partition(b" ")
+    version, _, _ = version.partition(b"@")
     expires_in_s = view.state_ttl_ms / 1000 if view.state_ttl_ms >= 0 else None
     return LaneInfo(
         view.key, status, _place(view.token), view.since_ms / 1000, view.fence, running, view.waiting,
-        tuple(messages), view.why, text.read(state), int(version), expires_in_s,
+        tuple(by_place["waiting"]), view.why, text.read(state), int(version), expires_in_s,
+        tuple(by_place["running"]), tuple(by_place["delayed"]),
     )  # fmt: skip
 
 
@@ -128,6 +135,7 @@ def _message(view: MessageView) -> MessageInfo:
     return MessageInfo(
         view.handler, view.id, view.priority, view.attempts, view.age_ms / 1000, view.due_in_ms / 1000,
         view.is_inline, text.read(view.body) if view.body else None, tuple(json.loads(error) for error in view.errors),
+        view.lead,
     )  # fmt: skip
 
 

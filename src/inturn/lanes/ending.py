@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from inturn.errors import CommitUnknown, LeaseLost
+from inturn.errors import CommitUnknown
 from inturn.lanes.effects import Turn
 from inturn.store import clock
 from inturn.store.lane import ANY_FENCE, Ended, Failure
@@ -31,7 +31,7 @@ def certainly(turn: Turn[Any], ended: Ended) -> None:
     """Whether it was us who ended the turn. A repeat that finds nothing was done by the first attempt, unless the lease
     was lost so long ago that the note of it is gone: but then the heartbeat has had no answer for as long.
     """
-    if ended.status in ("committed", "failed"):
+    if ended.status in ("committed", "newer", "failed"):
         return
     lease = turn.lease
     if ended.status == "gone" and ended.attempts > 1:
@@ -39,5 +39,4 @@ def certainly(turn: Turn[Any], ended: Ended) -> None:
         if process.heartbeat.confirmed_at(lease) > clock.now() - CERTAIN_S:
             return
         raise CommitUnknown(turn.key, turn.fence)
-    lease.why_lost = lease.why_lost or "it was gone when the turn ended"
-    raise LeaseLost(turn.key, turn.fence, lease.why_lost)
+    raise lease.loss("it was gone when the turn ended")

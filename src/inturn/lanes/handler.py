@@ -7,18 +7,17 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
-from inturn.lanes import template, text
+from inturn.lanes import policy, template, text
+from inturn.lanes.policy import BUSY, Busy
 from inturn.lanes.retry import ON_FAILURE, OnFailure, RetryRule
 from inturn.lanes.shape import Shape, StateShape
 from inturn.lanes.template import Template
 from inturn.lanes.thread import in_a_thread
 from inturn.locks import arguments
 from inturn.locks.arguments import Seconds
-
-Busy = Literal["queue", "wait", "reject", "drop"]
-BUSY: tuple[Busy, ...] = get_args(Busy)
+from inturn.store.lane import Rule
 
 MAX_WINDOW_S = 7 * 86400.0
 MAX_STATE_TTL_S = 366 * 86400.0
@@ -55,6 +54,24 @@ class Handler:
     timing: Timing
     retry: RetryRule
     max_waiting: int
+    priority: int
+    rule: Rule
+    cut: Callable[[Any], bool] | None
+    unless_newer: bool
+    shares: Template | None
+
+    def rule_of(self, body: Any) -> Rule:
+        """For this message: one that cuts the quiet time short asks for none."""
+        return self.rule._replace(quiet_ms=0) if self.cut is not None and self.cut(body) else self.rule
+
+    def shares_of(self, body: Any) -> str:
+        """The plain key that a turn over this message holds too."""
+        return "" if self.shares is None else arguments.name(self.shares.fill(body), "shares")
+
+    @property
+    def names(self) -> list[str]:
+        """What its workers can run: its own messages, and those of every older version of it."""
+        return [self.name, *(f"{self.name}@{version}" for version in range(2, self.rule.version + 1))]
 
     def key_of(self, body: Any, given: str | None) -> str:
         if given is not None:
@@ -122,6 +139,15 @@ def make(
     attempts: int,
     backoff: tuple[Seconds, Seconds],
     max_waiting: int,
+    priority: int,
+    quiet: Seconds | None,
+    max_quiet: Seconds | None,
+    max_burst: int | None,
+    cut: Callable[[Any], bool] | None,
+    interruptible: bool,
+    unless_newer: bool,
+    version: int,
+    shares: str | Callable[[Any], str] | None,
 ) -> Handler:
     if not _NAME.fullmatch(str(name)):
         raise ValueError(f"handler name {name!r}: must be 1 to 64 letters, digits or any of _ . : -")
@@ -136,6 +162,8 @@ def make(
         raise ValueError(f"wait={wait!r} with busy={busy!r}: only busy='wait' waits up to a time")
     if busy == "wait" and not wait_s:
         raise ValueError("busy='wait' needs wait=, the seconds within which the turn must begin")
+    if unless_newer and busy in ("reject", "drop"):
+        raise ValueError(f"unless_newer with busy={busy!r}: nothing newer ever waits")
     if initial is not None and state is None:
         raise ValueError("initial= without state=: say what the state is")
     if isinstance(key, str) and ">" in key:
@@ -152,11 +180,19 @@ def make(
         busy=busy,
         wait_s=wait_s,
         body=shape,
-        state=None if state is None else StateShape(state, initial),
+        state=None if state is None else StateShape(state, initial, version),
         timing=timing,
         retry=RetryRule(on_failure, arguments.whole(attempts, "attempts", 1, 1000), first_s, max(first_s, most_s)),
         max_waiting=arguments.whole(max_waiting, "max_waiting", 1, 10_000_000),
-    )
+        priority=policy.priority(priority),
+        rule=policy.make_rule(
+            busy, quiet=quiet, max_quiet=max_quiet, max_burst=max_burst, cut=cut, interruptible=interruptible,
+            version=version, window_ms=timing.window_ms,
+        ),
+        cut=cut,
+        unless_newer=bool(unless_newer),
+        shares=None if shares is None else Template(shares, "shares", shape),
+    )  # fmt: skip
 
 
 def _pauses(backoff: object) -> tuple[float, float]:

@@ -31,35 +31,39 @@ from inturn.lanes.retry import words_of
 from inturn.lanes.runtime import Runtime
 from inturn.lanes.shape import StateShape
 from inturn.lanes.submit import busy_lane
-from inturn.lanes.turn import commit
+from inturn.lanes.turn import commit, tell_how_it_was_lost
 from inturn.locks import arguments
 from inturn.observe import metrics
 from inturn.store import clock
-from inturn.store.lane import Begun, Left, Opening, ident_of
+from inturn.store.lane import PLAIN, Begun, Left, Opening, Rule, ident_of
 
 log = logging.getLogger("inturn.lanes")
 
+INTERRUPTIBLE = Rule(allows=True)
 InlineBusy = Literal["wait", "queue", "reject"]
 S = TypeVar("S")
 
 
 @lru_cache(256)
-def _kept_shape(kind: Any, initial: Any) -> StateShape:
+def _kept_shape(kind: Any, initial: Any, version: int) -> StateShape:
     """A shape is dear to make, and the same few are asked for again and again."""
-    return StateShape(kind, initial)
+    return StateShape(kind, initial, version)
 
 
-def shape_of(kind: Any, initial: Any) -> StateShape:
+def shape_of(kind: Any, initial: Any, version: int = 1) -> StateShape:
     try:
-        return _kept_shape(kind, initial)
+        return _kept_shape(kind, initial, version)
     except TypeError:  # what cannot be kept is made anew, and says itself what is wrong with it
-        return StateShape(kind, initial)
+        return StateShape(kind, initial, version)
 
 
 class InlineTurn(Generic[S]):
     """`async with app.turn(key) as turn:` the lane is ours; leaving the block commits, an error in it does not."""
 
-    __slots__ = ("_busy", "_cap", "_has_id", "_id", "_key", "_runtime", "_shape", "_timing", "_turn", "_wait_s")
+    __slots__ = (
+        "_busy", "_cap", "_has_id", "_id", "_key", "_rule", "_runtime", "_shape", "_shares", "_timing", "_turn",
+        "_wait_s",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -72,6 +76,9 @@ class InlineTurn(Generic[S]):
         initial: Any,
         timing: Timing,
         max_waiting: int,
+        interruptible: bool = False,
+        shares: str | None = None,
+        version: int = 1,
     ) -> None:
         if busy not in ("wait", "reject"):
             one_of(busy, ("wait", "queue", "reject"), "busy")
@@ -81,7 +88,11 @@ class InlineTurn(Generic[S]):
         self._id = template.message_id(message_id) if message_id is not None else ""
         self._busy: Literal["wait", "reject"] = "reject" if busy == "reject" else "wait"
         self._wait_s = arguments.wait(wait)
-        self._shape = None if state is None else shape_of(state, initial)
+        self._shape = None if state is None else shape_of(state, initial, version)
+        self._rule = INTERRUPTIBLE if interruptible else PLAIN
+        self._shares = "" if shares is None else arguments.name(shares, "shares")
+        if self._shares:
+            runtime.process.store.must_share()
         self._timing = timing
         self._cap = max_waiting
         self._turn: Turn[S] | None = None
@@ -99,7 +110,7 @@ class InlineTurn(Generic[S]):
         try:
             turn.read_state()
         except BaseException as error:
-            if isinstance(error, StateMismatch):
+            if isinstance(error, StateMismatch) and not error.needs:
                 await self._park(lease, error)
             else:
                 lease.abandon()
@@ -118,7 +129,7 @@ class InlineTurn(Generic[S]):
             ident = ident_of("", self._id if self._has_id else token)
             opening = Opening(
                 key, token, token, ident, self._has_id, timing.ttl_ms, timing.limit_ms, timing.keep_ms, self._busy,
-                self._cap,
+                self._cap, self._rule, self._shares,
             )  # fmt: skip
             waited_s = clock.now() - started_at
             left_s = None if self._wait_s is None else max(0.0, self._wait_s - waited_s)
@@ -177,10 +188,8 @@ class InlineTurn(Generic[S]):
                 return
         except BaseException as failure:
             lease.abandon()
-            if isinstance(failure, LeaseLost):
-                metrics.turns.labels("lost").inc()
-            elif isinstance(failure, CommitUnknown):
-                metrics.turns.labels("unknown").inc()
+            if isinstance(failure, LeaseLost | CommitUnknown):
+                tell_how_it_was_lost(turn, failure)
             raise
         await self._roll_back(turn, error)
         if is_ours and isinstance(error, asyncio.CancelledError):
@@ -191,8 +200,7 @@ class InlineTurn(Generic[S]):
         lease = turn.lease
         if lease.why_lost:
             lease.abandon()
-            metrics.turns.labels("lost").inc()
-            log.warning("lost key=%s fence=%d: %s", turn.key, turn.fence, lease.why_lost)
+            tell_how_it_was_lost(turn, lease.loss())
             return
         metrics.turns.labels("rolled back").inc()
         log.info("leave key=%s fence=%d: %s", turn.key, turn.fence, words_of(error))

@@ -8,11 +8,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from inturn.errors import HandlerTimeout, LeaseLost
+from inturn.errors import HandlerTimeout, Interrupted, LeaseLost
 from inturn.locks.body import Body
 from inturn.process.heartbeat import OVERDUE
 from inturn.process.process import Process
 from inturn.store import clock
+
+INTERRUPTED = "interrupted"
+"""So says the store when a message has ended a turn."""
 
 
 class TurnLease:
@@ -73,7 +76,13 @@ class TurnLease:
         if self.is_overdue:
             raise HandlerTimeout(self.name, self.limit_s)
         if self.why_lost:
-            raise LeaseLost(self.name, self.fence, self.why_lost)
+            raise self.loss()
+
+    def loss(self, why: str = "") -> LeaseLost:
+        """The error that says so; `why` if nobody has said it before."""
+        self.why_lost = self.why_lost or why
+        kind = Interrupted if self.why_lost == INTERRUPTED else LeaseLost
+        return kind(self.name, self.fence, self.why_lost)
 
     def enter(self) -> None:
         """The current task runs under it from here on."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,12 +33,16 @@ _within: ContextVar[Frame | None] = ContextVar("inturn_turn", default=None)
 
 
 class Runtime:
-    def __init__(self, process: Process, timing: Timing) -> None:
+    def __init__(self, process: Process, timing: Timing, now_s: Callable[[], float] = time.time) -> None:
         self.process = process
+        self.now_s = now_s
+        """Unix time, for what is not before a time."""
         self.timing = timing
         """For whatever has no handler: inline turns."""
         self.results = Results(process)
         self.handlers: dict[str, Handler] = {}
+        self.can: tuple[str, ...] = ()
+        """What workers of this process can run: handlers, and older versions of them."""
         self.workers: set[Worker] = set()
         self._bringing: dict[tuple[int, int], asyncio.Task[None]] = {}
         self._once_more: set[tuple[int, int]] = set()
@@ -58,14 +63,18 @@ class Runtime:
     def add(self, handler: Handler) -> None:
         if handler.name in self.handlers:
             raise ValueError(f"handler {handler.name!r} is registered already; choose another name")
+        if handler.shares is not None:
+            self.process.store.must_share()
         self.handlers[handler.name] = handler
+        self.can += tuple(handler.names)
 
     def make_send(self, handler: Handler, key: str, body: Any, message_id: str | None, fresh_id: str) -> Send:
         timing = handler.timing
         ident = ident_of(handler.name, fresh_id if message_id is None else message_id)
         return Send(
-            key, ident, handler.write_body(body), timing.ttl_ms, timing.limit_ms, timing.keep_ms, message_id is None
-        )
+            key, ident, handler.write_body(body), timing.ttl_ms, timing.limit_ms, timing.keep_ms, message_id is None,
+            handler.priority, handler.rule_of(body), 0, handler.shares_of(body),
+        )  # fmt: skip
 
     async def claim(self, can: Sequence[str], count: int) -> Claimed:
         """Turns for a worker. Whoever starts them does so before it awaits anything."""

@@ -63,11 +63,21 @@ class Shape:
         return written
 
 
+class NewerState(ValueError):
+    """A newer version of the code has written it, so nobody asks whether it could be read by chance."""
+
+    def __init__(self, needs: int, have: int) -> None:
+        super().__init__(f"version {needs} of the handler wrote it, and this is version {have}")
+        self.needs = needs
+
+
 class StateShape(Shape):
     """The state of a lane, and how it begins."""
 
-    def __init__(self, kind: Any, initial: Callable[[], Any] | None = None) -> None:
+    def __init__(self, kind: Any, initial: Callable[[], Any] | None = None, code: int = 1) -> None:
         super().__init__(kind, "state")
+        self._code = code
+        """The version of the code that writes it."""
         self._initial: Callable[[], Any] = initial or kind
         try:
             self._initial()
@@ -81,15 +91,19 @@ class StateShape(Shape):
         if stored is None:
             return self._initial(), 0
         version, _, written = stored.partition(b" ")
+        number, _, code = version.partition(b"@")
+        if code and int(code) > self._code:
+            raise NewerState(int(code), self._code)
         try:
-            return self.read(written), int(version)
+            return self.read(written), int(number)
         except ValueError:
             raise
         except Exception as error:
             raise ValueError(f"{type(error).__name__}: {error}") from error
 
     def save(self, state: Any, version: int) -> bytes:
-        return b"%d " % (version + 1) + self.write(state, "the state", text.MAX_STATE)
+        code = b"@%d" % self._code if self._code > 1 else b""
+        return b"%d%b " % (version + 1, code) + self.write(state, "the state", text.MAX_STATE)
 
 
 def why_not(error: ValueError) -> str:

@@ -11,7 +11,7 @@ from inturn.errors import BadMessage
 from inturn.lanes.shape import Shape
 from inturn.locks import arguments
 
-_MISSING: Any = object()
+MISSING: Any = object()
 
 
 def key(value: object, field: str = "key") -> str:
@@ -31,6 +31,19 @@ def message_id(value: object, field: str = "message_id") -> str:
 def content_id(key: str, content: str) -> str:
     """The same text of the same key has the same id."""
     return hashlib.sha256(f"{key}\0{content}".encode()).hexdigest()
+
+
+def lane_key(value: object, field: str = "key") -> str:
+    """The key of any lane, those of sends among them."""
+    return arguments.name(value, field)
+
+
+def look_up(body: Any, path: list[str]) -> Any:
+    """A field of a field of a body; `MISSING` if there is none."""
+    value = body
+    for name in path:
+        value = value.get(name, MISSING) if isinstance(value, Mapping) else getattr(value, name, MISSING)
+    return value
 
 
 class Template:
@@ -66,10 +79,8 @@ class Template:
         return "".join(literal + (self._find(body, path) if path else "") for literal, path in self._parts)
 
     def _find(self, body: Any, path: list[str]) -> str:
-        value = body
-        for name in path:
-            value = value.get(name, _MISSING) if isinstance(value, Mapping) else getattr(value, name, _MISSING)
-        if value is _MISSING:
+        value = look_up(body, path)
+        if value is MISSING:
             raise BadMessage(f"{self._field}={self._source!r}: the body has no {'.'.join(path)!r}")
         if isinstance(value, bool) or not isinstance(value, str | int):
             raise BadMessage(

@@ -11,6 +11,7 @@ from inturn.errors import BadMessage, TooLarge
 MAX_BODY = 256 * 1024
 MAX_STATE = 1024 * 1024
 MAX_RESULT = 256 * 1024
+MAX_CHUNK = 64 * 1024
 
 
 def write(value: Any, what: str, limit: int) -> bytes:

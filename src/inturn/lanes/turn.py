@@ -1,7 +1,8 @@
 """A turn: begin -> handle -> commit. This page is what inturn does; the rest of the package makes it true.
 
 begin   the store has leased the lane to us and given us its state and a message: read them
-handle  the handler runs. If the lease is lost it is cancelled, and what it did to the state was never written
+handle  the handler runs. If its lease is lost, or a newer message interrupts it, it is cancelled, and nothing that it
+        did to the state was ever written
 commit  state, result, duplicate mark and sends become real in one transition, if the lease is still ours; and the
         same transition gives us the next message of the lane
 fail    or nothing of it becomes real, and the message is tried again, or set aside
@@ -12,17 +13,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
-from inturn.errors import BadMessage, CommitUnknown, LeaseLost, StateMismatch, StoreUnavailable
+from inturn.errors import CommitUnknown, Interrupted, LeaseLost, StateMismatch, StoreUnavailable
 from inturn.lanes import runtime as context
-from inturn.lanes.effects import Message, Turn
+from inturn.lanes.effects import MOST_REFUSALS, Turn
 from inturn.lanes.ending import certainly, give_up
 from inturn.lanes.handler import Handler
 from inturn.lanes.lease import TurnLease
 from inturn.lanes.retry import Exhausted, told, words_of
 from inturn.lanes.runtime import Runtime
-from inturn.lanes.shape import why_not
 from inturn.observe import metrics
 from inturn.store import clock
 from inturn.store.lane import Commit, Ended, Failure, Given, read_ident
@@ -40,24 +41,33 @@ class Passed(NamedTuple):
 async def take_turn(runtime: Runtime, given: Given, stored: bytes | None, goes_on: Callable[[], bool]) -> Passed | None:
     """The whole of it, for a worker. Answers the next turn of the lane, if it `goes_on` and there is one."""
     handler = runtime.handlers[read_ident(given.ident)[0]]
-    turn: Turn[Any] = Turn(runtime, given.key, given.ident, hold(runtime, given), handler.timing, handler.state, stored)
-    next_token = ""
+    lease = hold(runtime, given)
+    turn: Turn[Any] = Turn(runtime, given.key, given.ident, lease, handler.timing, handler.state, stored, handler)
+    turn.committer = partial(commit, turn)
+    next_token, ended = "", None
     try:
-        try:
-            begin(turn, handler, given)
-            await handle(turn, handler)
-            next_token = runtime.process.registry.new_token() if goes_on() else ""
-            effects = turn.effects(is_submitted=True, has_mark=True, next_token=next_token)
-        except Exception as error:
-            if turn.lease.is_lost:
-                raise LeaseLost(turn.key, turn.fence, turn.lease.why_lost) from error
-            next_token = runtime.process.registry.new_token() if goes_on() else ""
-            return await fail(turn, handler, error, next_token)
-        return await commit(turn, effects)
+        while ended is None or ended.status == "newer":
+            try:
+                begin(turn, handler, given) if ended is None else turn.begin_again(ended.newer)
+                await handle(turn, handler)
+                if turn.is_over:  # the handler has committed it
+                    return None
+                next_token = runtime.process.registry.new_token() if goes_on() else ""
+                gives_way = handler.unless_newer and turn.refusals < MOST_REFUSALS
+                effects = turn.effects(True, True, next_token, gives_way)
+            except Exception as error:
+                if turn.is_over:
+                    log.exception("the handler of key=%s raised after it had committed its turn", turn.key)
+                    return None
+                if lease.is_lost:
+                    raise lease.loss() from error
+                next_token = runtime.process.registry.new_token() if goes_on() else ""
+                return await fail(turn, handler, error, next_token)
+            ended = await commit(turn, effects)
+        return None if ended.next is None else Passed(ended.next, turn.state_after(effects))
     except (LeaseLost, CommitUnknown) as error:
         give_up(turn, next_token)
-        metrics.turns.labels("unknown" if isinstance(error, CommitUnknown) else "lost").inc()
-        log.warning("lost key=%s fence=%d: %s", turn.key, turn.fence, error)
+        tell_how_it_was_lost(turn, error)
         return None
     except BaseException:
         # the worker stops: as if the message had not been given
@@ -84,18 +94,20 @@ def hold(runtime: Runtime, given: Given) -> TurnLease:
 
 def begin(turn: Turn[Any], handler: Handler, given: Given) -> None:
     turn.attempt = given.attempts
+    turn.size = len(given.messages)
     turn.lease.check()
-    if given.attempts > handler.retry.attempts:
+    # the last attempt of a burst is that of each message by itself
+    most = handler.retry.attempts if turn.size == 1 else max(1, handler.retry.attempts - 1)
+    if given.attempts > most:
         raise Exhausted(given.attempts - 1)
     turn.read_state()
-    try:
-        body = handler.read_body(given.body)
-    except ValueError as error:
-        raise BadMessage(f"the body does not fit the handler: {why_not(error)}") from error
-    turn.messages = [Message(read_ident(given.ident)[1], body, given.waited_ms / 1000)]
-    metrics.turn_wait_seconds.observe(given.waited_ms / 1000)
+    turn.take_in(given.messages)
+    metrics.turn_wait_seconds.observe(given.messages[0].waited_ms / 1000)
     if log.isEnabledFor(logging.DEBUG):
-        log.debug("begin key=%s handler=%s fence=%d attempt=%d", turn.key, turn.handler, turn.fence, turn.attempt)
+        log.debug(
+            "begin key=%s handler=%s fence=%d attempt=%d messages=%d",
+            turn.key, turn.handler, turn.fence, turn.attempt, turn.size,
+        )  # fmt: skip
 
 
 async def handle(turn: Turn[Any], handler: Handler) -> None:
@@ -114,12 +126,17 @@ async def handle(turn: Turn[Any], handler: Handler) -> None:
     lease.check()
 
 
-async def commit(turn: Turn[Any], effects: Commit) -> Passed | None:
+async def commit(turn: Turn[Any], effects: Commit) -> Ended:
     try:
         ended = await turn.runtime.process.store.commit(effects)
     except StoreUnavailable as error:
         raise CommitUnknown(turn.key, turn.fence) from error
     certainly(turn, ended)
+    if ended.status == "newer":
+        turn.refusals += 1
+        metrics.turns.labels("newer").inc()
+        log.info("newer key=%s fence=%d messages=%d", turn.key, turn.fence, len(ended.newer))
+        return ended
     turn.lease.end()
     took_s = clock.now() - turn.lease.granted_at
     metrics.turns_committed.inc()
@@ -129,7 +146,7 @@ async def commit(turn: Turn[Any], effects: Commit) -> Passed | None:
         turn.runtime.bring(turn.key, turn.sends)
     if log.isEnabledFor(logging.DEBUG):
         log.debug("commit key=%s fence=%d took=%.3fs sends=%d", turn.key, turn.fence, took_s, len(turn.sends))
-    return None if ended.next is None else Passed(ended.next, turn.state_after(effects))
+    return ended
 
 
 async def fail(turn: Turn[Any], handler: Handler, error: Exception, next_token: str) -> Passed | None:
@@ -150,12 +167,27 @@ async def fail(turn: Turn[Any], handler: Handler, error: Exception, next_token: 
 
 def judge(turn: Turn[Any], handler: Handler, error: Exception, next_token: str) -> Failure:
     why = words_of(error)
-    if isinstance(error, StateMismatch) and error.key == turn.key:
+    key, token, fence = turn.key, turn.lease.token, turn.fence
+    if isinstance(error, StateMismatch) and error.key == key:
         # no fault of the message: the attempt does not count, and the lane waits for code that can read its state
-        return Failure(turn.key, turn.lease.token, turn.fence, "park", why=why)
+        if error.needs:
+            return Failure(key, token, fence, "back", why=why, version=error.needs)
+        return Failure(key, token, fence, "park", why=why)
     verdict = handler.retry.judge(error, turn.attempt)
-    can = tuple(turn.runtime.handlers) if next_token else ()
+    can = turn.runtime.can if next_token else ()
+    last_but_one = handler.retry.attempts - 1
+    how: Literal["retry", "dead", "park", "split"] = verdict.how
+    if max(turn.size, len(turn.messages)) > 1 and (how != "retry" or turn.attempt >= last_but_one):
+        how = "split"  # only the message that is at fault is set aside
     return Failure(
-        turn.key, turn.lease.token, turn.fence, verdict.how, verdict.delay_ms, told(error, turn.attempt), why,
-        next_token, can,
-    )  # fmt: skip
+        key, token, fence, how, verdict.delay_ms, told(error, turn.attempt), why, next_token, can, last_but_one
+    )
+
+
+def tell_how_it_was_lost(turn: Turn[Any], error: LeaseLost | CommitUnknown) -> None:
+    if isinstance(error, Interrupted):
+        metrics.turns.labels("interrupted").inc()
+        log.info("interrupt key=%s handler=%s fence=%d", turn.key, turn.handler, turn.fence)
+        return
+    metrics.turns.labels("unknown" if isinstance(error, CommitUnknown) else "lost").inc()
+    log.warning("lost key=%s fence=%d: %s", turn.key, turn.fence, error)

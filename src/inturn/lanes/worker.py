@@ -97,7 +97,7 @@ class Worker:
 
     def _handlers(self) -> tuple[str, ...]:
         """Each comes first in its turn, or the first one's lanes would starve the others'."""
-        handlers = tuple(self._runtime.handlers)
+        handlers = self._runtime.can
         self._first = (self._first + 1) % len(handlers)
         return handlers[self._first :] + handlers[: self._first]
 

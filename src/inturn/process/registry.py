@@ -25,6 +25,8 @@ Args = TypeVarTuple("Args")
 Asked = TypeVar("Asked", Request, Opening)
 Answer = TypeVar("Answer", Acquired, Begun)
 
+MOST_STRAYS = 1000
+
 Undo = Callable[[], Awaitable[object]]
 """Tells the store that a token holds nothing and waits for nothing. May be called again."""
 
@@ -76,6 +78,8 @@ class Registry:
         self._loops: dict[str, asyncio.AbstractEventLoop] = {}
         self._early: dict[str, Notice] = {}
         """Notices that were faster than the answer to the acquire."""
+        self._strays: dict[str, Notice] = {}
+        """Losses of tokens that nobody knew: the claim that gave one may not have been answered yet."""
         self._numbers = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -181,6 +185,8 @@ class Registry:
         self._loops[held.token] = held.loop
         self.holding[held.token] = held
         self.on_change()
+        if self._strays and (stray := self._strays.pop(held.token, None)) is not None and stray.fence >= held.fence:
+            held.lose(stray.why)
 
     def abandon(self, name: str, token: str, undo: Undo | None = None) -> None:
         """See to it that the token holds nothing and waits for nothing, whatever happens to the caller.
@@ -271,6 +277,10 @@ class Registry:
             self.abandon(notice.name, notice.token)
         elif notice.kind == "turn":
             self.abandon(notice.name, notice.token, partial(self.store.leave, notice.name, notice.token, ""))
+        elif notice.kind == "lost":
+            while len(self._strays) >= MOST_STRAYS:
+                self._strays.pop(next(iter(self._strays), ""), None)
+            self._strays[notice.token] = notice
 
     def _take_note(self, notice: Notice) -> None:
         place, held = self.waiting.get(notice.token), self.holding.get(notice.token)

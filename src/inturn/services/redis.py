@@ -74,16 +74,16 @@ class PrivateRedis(PrivateServer):
     def answers(self, program: Program, port: int) -> bool:
         # On the socket only our own server can answer; on the port, in a race, another could.
         # Out of Docker, though, a socket does not reach the host on every system.
-        if _pongs(socket.AF_UNIX, self._socket):
+        if pongs(socket.AF_UNIX, self._socket):
             return True
-        return isinstance(program, Compose) and _pongs(socket.AF_INET, ("127.0.0.1", port))
+        return isinstance(program, Compose) and pongs(socket.AF_INET, ("127.0.0.1", port))
 
     @property
     def _socket(self) -> str:
         return f"{self.folder}/redis.sock"
 
 
-def _pongs(family: socket.AddressFamily, address: str | tuple[str, int]) -> bool:
+def pongs(family: socket.AddressFamily, address: str | tuple[str, int]) -> bool:
     """Whether a server answers PING. That it wants a password first is an answer; that it loads is none."""
     with socket.socket(family) as link:
         link.settimeout(1)

@@ -6,7 +6,7 @@ application its id is its token. Bodies, states and results are JSON texts that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -23,10 +23,40 @@ def read_ident(ident: str) -> tuple[str, str]:
     return handler, message_id
 
 
+Policy = Literal["queue", "merge", "interrupt", "rollback", "latest"]
+
+
+class Rule(NamedTuple):
+    """What a handler asks for its messages: they carry it, so that stores need not know handlers.
+
+    `quiet_ms`: a burst begins when nothing came for so long, `most_ms` after its first message at the latest; `cap` is
+    how many messages it may have. `allows`: other handlers may interrupt its turns. `version`: workers with an older
+    one do not get its messages. `window_ms`: how long superseded ids are remembered.
+    """
+
+    policy: Policy = "queue"
+    quiet_ms: int = 0
+    cap: int = 1
+    most_ms: int = 0
+    allows: bool = False
+    version: int = 1
+    window_ms: int = 0
+
+    def text(self) -> str:
+        """'' for one that asks for nothing."""
+        if self.policy == "queue" and not self.allows and self.version == 1:
+            return ""
+        numbers = (self.quiet_ms, self.cap, self.most_ms, int(self.allows), self.version, self.window_ms)
+        return " ".join(map(str, (self.policy, *numbers)))
+
+
+PLAIN = Rule()
+
+
 class Submission(NamedTuple):
     """A message for a lane. `late_ms` 0: it may begin at any time; `cap` 0: as many as there are may wait.
 
-    `keep_ms` is how long the state lives on once the lane is idle.
+    `keep_ms` is how long the state lives on once the lane is idle. `shares`: a plain key that its turn holds too.
     """
 
     key: str
@@ -39,12 +69,18 @@ class Submission(NamedTuple):
     late_ms: int = 0
     cap: int = 0
     priority: int = 0
+    rule: Rule = PLAIN
+    delay_ms: int = 0
+    shares: str = ""
 
 
 class Submitted(NamedTuple):
-    """`pending`: this message waits or runs already. `ahead`: how many come before it (`full`, `busy`: wait)."""
+    """`pending`: this message waits or runs already. `ahead`: how many come before it (`full`, `busy`: wait).
 
-    status: Literal["accepted", "duplicate", "pending", "busy", "full"]
+    `superseded` and `cancelled` ones came before, and will never run.
+    """
+
+    status: Literal["accepted", "delayed", "duplicate", "superseded", "cancelled", "pending", "busy", "full"]
     ahead: int = 0
     result: bytes = b""
     holder: str = ""
@@ -65,6 +101,8 @@ class Opening(NamedTuple):
     keep_ms: int
     busy: Literal["wait", "reject"]
     cap: int = 0
+    rule: Rule = PLAIN
+    shares: str = ""
 
 
 class Begun(NamedTuple):
@@ -88,20 +126,31 @@ class Left(NamedTuple):
     status: Literal["released", "left", "gone", "lost"]
 
 
+class GivenMessage(NamedTuple):
+    ident: str
+    body: bytes
+    waited_ms: int
+
+
 class Given(NamedTuple):
-    """One turn for a worker. `attempts` counts this one. `state` is only told by `claim`; later the worker knows it."""
+    """One turn for a worker, over one message or a burst of them; the first one leads it.
+
+    `attempts` counts this one. `state` is only told by `claim`; later the worker knows it.
+    """
 
     key: str
     token: str
     fence: int
-    ident: str
-    body: bytes
     attempts: int
-    waited_ms: int
     ttl_ms: int
     limit_ms: int
+    messages: tuple[GivenMessage, ...]
     sent_at: float
     state: bytes | None = None
+
+    @property
+    def ident(self) -> str:
+        return self.messages[0].ident
 
 
 class Claimed(NamedTuple):
@@ -121,12 +170,17 @@ class Send(NamedTuple):
     limit_ms: int
     keep_ms: int
     is_fresh: bool
+    priority: int = 0
+    rule: Rule = PLAIN
+    delay_ms: int = 0
+    shares: str = ""
 
 
 class Commit(NamedTuple):
     """What a turn has done. `state` is only looked at for `set`; `window_ms` 0: no mark, and so no result.
 
-    `next_token` (with `can`, the handlers that the worker runs): go on with the next message, if there is one.
+    `next_token` (with `can`, what the worker runs): go on with the next message, if there is one. `have`: how many
+    messages the turn has seen. `unless_newer`: if more wait for its handler, take them into the turn instead.
     """
 
     key: str
@@ -142,6 +196,8 @@ class Commit(NamedTuple):
     sends: Sequence[Send] = ()
     next_token: str = ""
     can: Sequence[str] = ()
+    have: int = 1
+    unless_newer: bool = False
 
 
 class Failure(NamedTuple):
@@ -149,31 +205,44 @@ class Failure(NamedTuple):
 
     `retry`: again after `delay_ms`, ahead of what came later. `dead`: to the dead letters. `park`: back to its place,
     and the lane stops. `back`: as if it had not been given. Of the last two, the attempt counts if there is an `error`.
+    `split`: the messages of a burst, each by itself, as if each had had `attempts`. `version`: it is for workers that
+    have this one.
     """
 
     key: str
     token: str
     fence: int
-    how: Literal["retry", "dead", "park", "back"]
+    how: Literal["retry", "dead", "park", "back", "split"]
     delay_ms: int = 0
     error: str = ""
     why: str = ""
     next_token: str = ""
     can: Sequence[str] = ()
+    attempts: int = 0
+    version: int = 0
 
 
 class Ended(NamedTuple):
-    """`lost`: the lease was not ours any more, and nothing was written. `gone`: a repeat finds neither of them."""
+    """`lost`: the lease was not ours any more, and nothing was written. `gone`: a repeat finds neither of them.
 
-    status: Literal["committed", "failed", "lost", "gone"]
+    `newer`: nothing was written, and the turn has these messages too.
+    """
+
+    status: Literal["committed", "newer", "failed", "lost", "gone"]
     next: Given | None
     attempts: int
+    newer: tuple[GivenMessage, ...] = ()
+
+
+class Steered(NamedTuple):
+    status: Literal["steered", "lost", "gone"]
+    messages: tuple[GivenMessage, ...] = ()
 
 
 class Outcome(NamedTuple):
     """What became of a message."""
 
-    status: Literal["done", "dead", "pending", "unknown"]
+    status: Literal["done", "superseded", "cancelled", "dead", "pending", "unknown"]
     result: bytes = b""
     attempts: int = 0
     errors: tuple[str, ...] = ()
@@ -181,6 +250,8 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MessageView:
+    """`lead`: the id of the message that leads its burst; '' for one that leads, or is alone."""
+
     handler: str
     id: str
     priority: int
@@ -190,6 +261,8 @@ class MessageView:
     is_inline: bool
     body: bytes
     errors: tuple[str, ...]
+    place: Literal["running", "waiting", "delayed"] = "waiting"
+    lead: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +349,26 @@ class LaneStore(Protocol):
     async def commit(self, commit: Commit) -> Ended: ...
 
     async def fail(self, failure: Failure) -> Ended: ...
+
+    async def steer(self, key: str, token: str, fence: int, have: int) -> Steered:
+        """What waits for the handler of this turn comes into it; answers what is behind the first `have` messages."""
+        ...
+
+    async def cancel(self, key: str, ident: str, window_ms: int) -> Literal["cancelled", "begun", "ended"]:
+        """A message that has not begun will not."""
+        ...
+
+    def publish(self, key: str, text: bytes) -> None:
+        """Whoever watches the lane hears it, if all goes well. Returns at once."""
+        ...
+
+    async def subscribe(self, key: str, listener: Callable[[bytes], None]) -> Callable[[], Awaitable[None]]:
+        """Hear what is published for a lane, by turns and by transitions; b"": something may have been missed.
+
+        A transition says `<what> <fence> <rest>`: begin (attempt and ident), commit (ident), fail (how and why),
+        back, lost (why), interrupt (the ident that did it). Answers how to stop.
+        """
+        ...
 
     async def confirm(self, key: str, token: str) -> bool:
         """Whether the lease of a turn is still known."""

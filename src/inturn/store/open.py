@@ -9,8 +9,8 @@ from inturn.store.sqlite.transaction import WallClock, wall_us
 
 MAX_NAMESPACE = 64
 MAX_PARTITIONS = 1024
-_REDIS = ("redis", "rediss", "unix")
-_NOT_YET = ("redis+sentinel", "redis+cluster")
+MAX_REPLICAS = 100
+_REDIS = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
 
 
 def open_store(
@@ -18,17 +18,23 @@ def open_store(
     process: str,
     *,
     namespace: str = "inturn",
-    partitions: int = 1,
+    partitions: int | None = None,
     timeout_s: float = 5.0,
     allow_eviction: bool = False,
+    replicas: int = 0,
     wall: WallClock | None = None,
 ) -> Store:
-    """The store behind `url`; nothing is connected yet. No message shows what could be a password."""
-    _check(namespace, partitions)
+    """The store behind `url`; nothing is connected yet. No message shows what could be a password.
+
+    `partitions`: `None` is what the store has by default, 1 on a single server and 16 on a cluster.
+    """
+    _check(namespace, partitions, replicas)
     scheme = url.partition("://")[0] if "://" in url else ""
     if scheme == "sqlite":
+        if replicas:
+            raise SettingsError(f"replicas {replicas}: sqlite:// has none to wait for; leave it out, or use Redis")
         return SqliteStore(
-            url, process, namespace=namespace, partitions=partitions, timeout_s=timeout_s, wall=wall or wall_us
+            url, process, namespace=namespace, partitions=partitions or 1, timeout_s=timeout_s, wall=wall or wall_us
         )
     if wall is not None:
         raise SettingsError("only sqlite:// takes another clock: the time of Redis is the server's")
@@ -46,20 +52,21 @@ def open_store(
             partitions=partitions,
             timeout_s=timeout_s,
             allow_eviction=allow_eviction,
+            replicas=replicas,
         )
     known = ", ".join(f"{name}://" for name in ("sqlite", *_REDIS))
-    if scheme in _NOT_YET:
-        raise SettingsError(f"{scheme}:// is not in this version yet; there are {known}")
     if not scheme:
         raise SettingsError(f"the store's URL has no scheme; it starts with one of {known}")
     raise SettingsError(f"unknown scheme {scheme!r} in the store's URL; it starts with one of {known}")
 
 
-def _check(namespace: str, partitions: int) -> None:
+def _check(namespace: str, partitions: int | None, replicas: int) -> None:
     if not 0 < len(namespace) <= MAX_NAMESPACE:
         raise SettingsError(f"namespace {namespace!r}: must have 1 to {MAX_NAMESPACE} characters")
     bad = sorted({char for char in namespace if char in "{}:/\\\0" or char.isspace()})
     if bad:
         raise SettingsError(f"namespace {namespace!r}: must not contain {' '.join(map(repr, bad))}")
-    if not 1 <= partitions <= MAX_PARTITIONS:
+    if partitions is not None and not 1 <= partitions <= MAX_PARTITIONS:
         raise SettingsError(f"partitions {partitions}: must be from 1 to {MAX_PARTITIONS}")
+    if not 0 <= replicas <= MAX_REPLICAS:
+        raise SettingsError(f"replicas {replicas}: must be from 0 to {MAX_REPLICAS}")

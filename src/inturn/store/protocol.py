@@ -176,6 +176,10 @@ class Store(LaneStore, Protocol):
 
     def partition_of(self, name: str) -> int: ...
 
+    def must_share(self) -> None:
+        """Raise `SettingsError` if turns cannot hold plain keys here too (`shares=`)."""
+        ...
+
     async def check(self) -> list[str]:
         """Refuse a server that cannot keep the promises; return what the owner should be warned about."""
         ...

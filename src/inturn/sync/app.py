@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
+from datetime import datetime
 from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from inturn.process.runner import Runner
 from inturn.settings import Settings
 from inturn.sync.lanes import DeadLetters, InlineTurn, Lanes, Receipt
 from inturn.sync.locks import Lock, Locks, LockSet, ReadWriteLock
+from inturn.sync.watch import Watch
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -27,9 +29,14 @@ class InTurn:
     """`inturn.InTurn` for synchronous code. The options of locks, handlers and turns are the same."""
 
     def __init__(
-        self, url: str | None = None, *, namespace: str | None = None, settings: Settings | None = None
+        self,
+        url: str | None = None,
+        *,
+        namespace: str | None = None,
+        replicas: int | None = None,
+        settings: Settings | None = None,
     ) -> None:
-        self.inner = asynchronous.InTurn(url, namespace=namespace, settings=settings)
+        self.inner = asynchronous.InTurn(url, namespace=namespace, replicas=replicas, settings=settings)
         self.runner = runner = Runner()
         self.inner.process.on_fork(runner.forget)
         self.locks = Locks(runner, self.inner.locks)
@@ -62,10 +69,26 @@ class InTurn:
         """Register what runs the messages of a name. A plain function runs in a thread of its own."""
         return self.inner.handler(name, **options)
 
-    def submit(self, handler: str, body: Any, *, key: str | None = None, message_id: object | None = None) -> Receipt:
+    def submit(
+        self,
+        handler: str,
+        body: Any,
+        *,
+        key: str | None = None,
+        message_id: object | None = None,
+        priority: int | None = None,
+        delay: arguments.Seconds | None = None,
+        not_before: datetime | float | None = None,
+    ) -> Receipt:
         """Put a message into its lane. When this returns, the store has it."""
-        receipt = self.runner.run(self.inner.submit(handler, body, key=key, message_id=message_id))
-        return Receipt.of(receipt, self.runner)
+        submitting = self.inner.submit(
+            handler, body, key=key, message_id=message_id, priority=priority, delay=delay, not_before=not_before
+        )
+        return Receipt.of(self.runner.run(submitting), self.runner)
+
+    def watch(self, key: str) -> Watch:
+        """What happens in a lane while it happens: `with app.watch(key) as events`, then `for` over them."""
+        return Watch(self.runner, self.inner.watch(key))
 
     def turn(self, key: str, **options: Any) -> InlineTurn:
         """An inline turn: `with app.turn(key) as turn:`; it commits at the end of the block, if nothing raised.

@@ -45,6 +45,11 @@ class Receipt(AsyncReceipt):
         assert self._runner is not None, "only the app makes receipts"
         return self._runner.run(AsyncReceipt.result(self, timeout))
 
+    def cancel(self) -> bool:  # type: ignore[override] # as `result`: the same door, and it blocks
+        """See to it that the message does not begin. False: it runs, or has run, or is gone."""
+        assert self._runner is not None, "only the app makes receipts"
+        return self._runner.run(AsyncReceipt.cancel(self))
+
 
 class BodyFailed(Exception):
     """Stands for the body's error on the background loop, which an interrupt of another thread would end."""

@@ -106,7 +106,7 @@ def _question(lane: LaneInfo) -> str:
 
 
 def _is_nothing(lane: LaneInfo) -> bool:
-    return lane.status == "idle" and not lane.version
+    return lane.status == "idle" and not lane.version and not lane.delayed
 
 
 def _nothing(key: str) -> str:
@@ -138,7 +138,9 @@ def _picture(lane: LaneInfo) -> Group:
     if lane.running is not None and lane.running.is_inline:
         parts.append(Text(printable(f"running: an inline turn ({lane.running.id})")))
     elif lane.running is not None:
-        parts += [Text("running:"), _table_of_messages([lane.running])]
+        parts += [Text("running:"), _table_of_messages([lane.running, *lane.burst])]
+    if lane.delayed:
+        parts += [Text("delayed:"), _table_of_messages(lane.delayed)]
     if lane.messages:
         first = f"the first {len(lane.messages)} of " if lane.waiting > len(lane.messages) else ""
         parts += [Text(f"waiting, {first}{lane.waiting}:"), _table_of_messages(lane.messages)]
@@ -148,11 +150,21 @@ def _picture(lane: LaneInfo) -> Group:
 
 
 def _table_of_messages(messages: list[MessageInfo] | tuple[MessageInfo, ...]) -> Table:
-    made = table("handler", "id", ">attempts", ">age", ">next attempt", "last error")
+    made = table("handler", "id", ">priority", ">attempts", ">age", ">due", "last error")
     for message in messages:
         due = f"in {duration(message.due_in_s)}" if message.due_in_s else "now"
         last = message.errors[-1] if message.errors else None
         error = f"{last.get('type')}: {last.get('message')}" if last else ""
         handler = "(inline)" if message.is_inline else message.handler
-        add_row(made, handler, message.id, str(message.attempts), duration(message.age_s), due, error[:200])
+        handler = f"└ {handler}" if message.lead else handler
+        add_row(
+            made,
+            handler,
+            message.id,
+            str(message.priority),
+            str(message.attempts),
+            duration(message.age_s),
+            due,
+            error[:200],
+        )
     return made

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Any, Generic, TypeVar
 
 import pytest
 
-from inturn.services import PrivateRedis
+from inturn.services import PrivateCluster, PrivateRedis, PrivateSentinels
+from inturn.services.group import PrivateGroup
 from inturn.store.redis.store import RedisStore
 from tests.store.redis.peers import Open, RedisPeer
 from tests.store.redis.proxy import Proxy
+
+G = TypeVar("G", bound=PrivateGroup)
 
 
 @pytest.fixture
@@ -33,3 +38,68 @@ async def proxy(redis_server: PrivateRedis) -> AsyncIterator[Proxy]:
     """In front of the server that all tests share."""
     async with Proxy(redis_server.port) as proxy:
         yield proxy
+
+
+class Reserve(Generic[G]):
+    """Servers that belong together take two seconds to find each other: the next ones do so while a test uses these."""
+
+    def __init__(self, kind: type[G]) -> None:
+        self._kind = kind
+        self._thread = ThreadPoolExecutor(1)
+        self._next = self._thread.submit(kind().start)
+
+    def take(self) -> G:
+        group = self._next.result()
+        self._next = self._thread.submit(self._kind().start)
+        return group
+
+    def close(self) -> None:
+        self._thread.shutdown()
+        self._next.result().stop()
+
+
+@pytest.fixture(scope="session")
+def clusters() -> Iterator[Reserve[PrivateCluster]]:
+    with closing(Reserve(PrivateCluster)) as reserve:
+        yield reserve
+
+
+@pytest.fixture(scope="session")
+def sentinel_sets() -> Iterator[Reserve[PrivateSentinels]]:
+    with closing(Reserve(PrivateSentinels)) as reserve:
+        yield reserve
+
+
+@pytest.fixture(scope="session")
+def cluster(clusters: Reserve[PrivateCluster]) -> Iterator[PrivateCluster]:
+    """One cluster for the whole run. It is shared: nobody kills or pauses its nodes, or moves its slots."""
+    with clusters.take() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def moving(clusters: Reserve[PrivateCluster]) -> Iterator[PrivateCluster]:
+    """A cluster of one module, whose slots may be moved."""
+    with clusters.take() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def fresh_cluster(clusters: Reserve[PrivateCluster]) -> Iterator[PrivateCluster]:
+    """A cluster for one test, whose nodes may be killed."""
+    with clusters.take() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def sentinels(sentinel_sets: Reserve[PrivateSentinels]) -> Iterator[PrivateSentinels]:
+    """Those of one module. Nobody kills their master."""
+    with sentinel_sets.take() as sentinels:
+        yield sentinels
+
+
+@pytest.fixture
+def fresh_sentinels(sentinel_sets: Reserve[PrivateSentinels]) -> Iterator[PrivateSentinels]:
+    """Those of one test, whose master may be killed."""
+    with sentinel_sets.take() as sentinels:
+        yield sentinels

@@ -13,6 +13,7 @@ from inturn.errors import StoreUnavailable
 from inturn.services import PrivateRedis
 from inturn.store import clock
 from inturn.store.redis.link import LinkRefused
+from tests.store.policies import INTERRUPT, LATEST, ROLLBACK, cancel, quiet, run, steer, turns
 from tests.store.redis.peers import Open, RedisPeer, admin
 from tests.store.world import send_to, until
 
@@ -24,7 +25,7 @@ SCRIPTS = [
     *("+hget", "+hmget", "+hgetall", "+hset", "+hdel", "+hincrby", "+hrandfield", "+hexists", "+hkeys", "+hlen"),
     *("+rpush", "+lpop", "+lindex", "+llen", "+lrange"),
     *("+sadd", "+srem", "+srandmember", "+smembers", "+spop"),
-    *("+zadd", "+zrem", "+zrange", "+zrangebyscore", "+zrangebylex", "+zcard", "+zpopmin", "+zrank"),
+    *("+zadd", "+zrem", "+zrange", "+zrangebyscore", "+zrangebylex", "+zcard", "+zpopmin", "+zrank", "+zscore"),
 ]
 RIGHTS = [KEYS, CHANNELS, *LINK, *SCRIPTS]
 """The least that an ACL user needs, as docs/locks.md lists it (for the namespace `inturn`)."""
@@ -63,6 +64,7 @@ async def do_everything(peer: RedisPeer, open_at: Open) -> None:
     other = open_at(peer.store.url, namespace="inturn")
     await use_locks(peer, other)
     await use_lanes(peer, other)
+    await use_policies(peer)
     await send_between_partitions(open_at(peer.store.url, namespace="inturn", partitions=2))
     await peer.store.depart()
 
@@ -118,6 +120,25 @@ async def use_lanes(peer: RedisPeer, other: RedisPeer) -> None:
     assert (await peer.leave(inline)).status == "released"
     assert await peer.store.dead(10) == []
     await other.store.unwork()
+
+
+async def use_policies(peer: RedisPeer) -> None:
+    turn = await run(peer, "p", "1", rule=INTERRUPT)
+    assert (await steer(peer, turn)).status == "steered"
+    await peer.put("p", "2", rule=INTERRUPT)
+    assert (await peer.fail(turn, "back")).status == "lost"
+    await peer.fail(await peer.claim_one(), "split", attempts=1)
+    await peer.put("p", "3", rule=ROLLBACK)
+    assert await turns(peer) == [["3"]]
+    assert (await peer.submit("p", "4", rule=LATEST, delay_ms=60_000)).status == "delayed"
+    assert await cancel(peer, "p", "4") == "cancelled"
+    heard: list[bytes] = []
+    stop = await peer.store.subscribe("p", heard.append)
+    await peer.done(await run(peer, "p", "5", rule=quiet(0), shares="inturn:plain"))
+    await until(lambda: any(text.startswith(b"commit") for text in heard))
+    peer.store.publish("p", b"chunk")
+    await until(lambda: b"chunk" in heard)
+    await stop()
 
 
 async def send_between_partitions(peer: RedisPeer) -> None:

@@ -1,4 +1,4 @@
-"""A cluster: the node that serves our slot is found, and found again when the slot moves."""
+"""A plain redis:// URL that leads to a node of a cluster: the one that serves our slot is found, also when it moves."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def whole_cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-async def cluster(whole_cluster: Cluster) -> Cluster:
+async def pair(whole_cluster: Cluster) -> Cluster:
     await until(lambda: whole_cluster.has.is_ready and whole_cluster.has_not.is_ready, within_s=30)
     return whole_cluster
 
@@ -88,51 +88,51 @@ async def hand_over(one: RedisPeer, other: RedisPeer) -> None:
     assert (await other.release(waiting)).status == "released"
 
 
-async def test_who_comes_to_the_wrong_node_is_sent_to_the_right_one(cluster: Cluster, open_at: Open) -> None:
-    one, other = open_at(cluster.has_not.server.url), open_at(cluster.has.server.url)
+async def test_who_comes_to_the_wrong_node_is_sent_to_the_right_one(pair: Cluster, open_at: Open) -> None:
+    one, other = open_at(pair.has_not.server.url), open_at(pair.has.server.url)
     await hand_over(one, other)
     await hand_over(other, one)  # so the push of the one who was sent elsewhere comes from there, too
 
 
-async def test_a_link_without_pushes_follows_as_well(cluster: Cluster, open_at: Open) -> None:
-    assert await open_at(cluster.has_not.server.url).beat() == []
+async def test_a_link_without_pushes_follows_as_well(pair: Cluster, open_at: Open) -> None:
+    assert await open_at(pair.has_not.server.url).beat() == []
 
 
-async def test_a_socket_that_leads_to_the_wrong_node_is_left_for_the_right_one(cluster: Cluster, open_at: Open) -> None:
-    await open_at(cluster.has_not.server.socket_url).beat()
+async def test_a_socket_that_leads_to_the_wrong_node_is_left_for_the_right_one(pair: Cluster, open_at: Open) -> None:
+    await open_at(pair.has_not.server.socket_url).beat()
 
 
-async def test_a_slot_that_moves_takes_its_locks_and_its_waiters_along(cluster: Cluster, open_at: Open) -> None:
-    one, other = open_at(cluster.has.server.url, timeout_s=5), open_at(cluster.has.server.url, timeout_s=5)
+async def test_a_slot_that_moves_takes_its_locks_and_its_waiters_along(pair: Cluster, open_at: Open) -> None:
+    one, other = open_at(pair.has.server.url, timeout_s=5), open_at(pair.has.server.url, timeout_s=5)
     held = await one.hold("n")
     waiting = await other.wait_for("n")
     reopened: list[bool] = []
     other.store.listen(other.notices.append, lambda: reopened.append(True))
-    cluster.begin_to_move()
+    pair.begin_to_move()
     # some of its keys are there and some are not: TRYAGAIN
     acquiring = await started(one.acquire(one.ask("m")))
     await asyncio.sleep(0.1)
     assert not acquiring.done()
-    cluster.move()
+    pair.move()
     assert (await acquiring).status == "granted"
     await until(lambda: reopened)  # the server ended the subscription
     assert (await one.release(held)).status == "released"
     await until(lambda: other.told("granted", waiting))
-    assert _errors(cluster.has_not).get("errorstat_TRYAGAIN")
+    assert _errors(pair.has_not).get("errorstat_TRYAGAIN")
 
 
-async def test_a_slot_that_moves_without_a_key_in_it_is_waited_for(cluster: Cluster, open_at: Open) -> None:
-    peer = open_at(cluster.has.server.url, timeout_s=5, namespace="other")
-    for key in cluster.has.keys_of(cluster.slot):
-        cluster.has.owner.delete(key)
+async def test_a_slot_that_moves_without_a_key_in_it_is_waited_for(pair: Cluster, open_at: Open) -> None:
+    peer = open_at(pair.has.server.url, timeout_s=5, namespace="other")
+    for key in pair.has.keys_of(pair.slot):
+        pair.has.owner.delete(key)
     await peer.store._link().open()
-    cluster.begin_to_move()
+    pair.begin_to_move()
     acquiring = await started(peer.acquire(peer.ask("n")))  # ASK
     await asyncio.sleep(0.1)
     assert not acquiring.done()
-    cluster.move()
+    pair.move()
     assert (await acquiring).status == "granted"
-    assert _errors(cluster.has_not).get("errorstat_ASK")
+    assert _errors(pair.has_not).get("errorstat_ASK")
 
 
 def _errors(node: Node) -> dict[str, object]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from inturn.store.redis.scripts import Script, load
+from tests.store.policies import INTERRUPT, LATEST, MERGE, cancel, outcome, run, turns
 from tests.store.redis.peers import Open, RedisPeer
 from tests.store.world import send_to, work
 
@@ -191,3 +192,40 @@ async def test_a_claim_looks_into_every_partition(a: RedisPeer) -> None:
     assert len(await a.claim(count=10, call=call)) == 4
     assert sum([await a.store.unclaim(partition, call) for partition in range(PARTITIONS)]) == 4
     assert len(await a.claim(count=3)) == 3
+
+
+async def test_a_forwarded_send_is_accepted_by_its_rule(a: RedisPeer, b: RedisPeer) -> None:
+    key = key_in(a, 1)
+    turn = await run(a, key, "1", rule=INTERRUPT)
+    await send(a, "2", rule=INTERRUPT)
+    await b.store.forward(0, 1)
+    assert (await a.commit(turn)).status == "lost"
+    await a.fail(turn, "back")
+    assert await turns(a) == [["1", "2"]]
+    await a.put(key, "3", rule=LATEST)
+    await send(a, "4", rule=LATEST)
+    await b.store.forward(0, 1)
+    assert await outcome(a, key, "3") == "superseded"
+    await send(a, "3", rule=LATEST)  # it is not brought back to life
+    await b.store.forward(0, 1)
+    assert await turns(a) == [["4"]]
+
+
+async def test_a_forwarded_send_that_is_delayed_is_due_when_it_was_sent_for(a: RedisPeer, b: RedisPeer) -> None:
+    key = await send(a, "1", delay_ms=60_000)
+    await b.store.forward(0, 1)
+    (message,) = (await a.store.lane(key, 10)).messages
+    assert (message.place, 50_000 < message.due_in_ms <= 60_000) == ("delayed", True)
+    assert await cancel(a, key, "1") == "cancelled"
+    key = await send(a, "2", delay_ms=50, priority=3)
+    await asyncio.sleep(0.1)
+    await b.store.forward(0, 1)  # it comes when it is due already
+    (message,) = (await a.store.lane(key, 10)).messages
+    assert (message.id, message.place, message.priority) == ("2", "waiting", 3)
+
+
+async def test_forwarded_sends_of_a_merge_are_gathered(a: RedisPeer, b: RedisPeer) -> None:
+    await send(a, "1", "2", rule=MERGE)
+    await send(a, "3", rule=MERGE)
+    await b.store.forward(0, 1)
+    assert await turns(a) == [["1", "2", "3"]]

@@ -9,7 +9,7 @@ import pytest
 
 from inturn.store.redis import wire
 from inturn.store.redis.scripts import Script, load
-from inturn.store.redis.wire import Wire, whole_source
+from inturn.store.redis.wire import Wire
 
 KEYS = ("ns:{0}:lock:a", "ns:{0}:fence")
 NAMES = ["a", "", " ", "ünïcödé", "名前", "🔑" * 50, "a\r\nb", "$5\r\n*3\r\n", "\0", "x" * 512, "e\u0301", "\u202e"]
@@ -65,4 +65,19 @@ def test_the_call_with_the_source_in_it_carries_the_same_arguments() -> None:
     script = load("release")
     arguments: tuple[Any, ...] = ("ns:{0}:", "名前", "t#1", 5)
     whole: tuple[Any, ...] = ("EVAL", script.source, 2, *KEYS, *arguments)
-    assert whole_source(script, KEYS, arguments) == hiredis.pack_command(whole)
+    assert Wire().whole_source(script, KEYS, arguments) == hiredis.pack_command(whole)
+    whole = ("EVAL", script.source, 3, *KEYS, "ns:{0}:mark:a", *arguments)
+    assert Wire().whole_source(script, KEYS, arguments, "ns:{0}:mark:a") == hiredis.pack_command(whole)
+
+
+def test_a_guarded_call_names_a_key_of_its_partition_more_and_names_it_last() -> None:
+    script, kept = load("submit"), Wire(guarded=True)
+    fixed, varying = ("ns:{7}:", "名前"), ("t#1", 5)
+    for number in range(2):
+        mark = f"ns:{{7}}:mark:{number}"
+        named = (*KEYS, mark, "ns:{7}:never")
+        assert kept.call(script, KEYS, fixed, varying, mark) == packed(script, named, fixed, varying)
+        whole: tuple[Any, ...] = ("EVAL", script.source, len(named), *named, *fixed, *varying)
+        assert kept.whole_source(script, KEYS, (*fixed, *varying), mark) == hiredis.pack_command(whole)
+    other = load("beat")
+    assert kept.call(other, KEYS, fixed, varying) == packed(other, (*KEYS, "ns:{7}:never"), fixed, varying)

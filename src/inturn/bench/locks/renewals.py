@@ -31,7 +31,7 @@ async def renewals(place: Place, counts: ServerCounts, plan: Plan) -> Figure:
         for lock in locks[:: max(1, leases // 100)]:
             if not await lock.locked():
                 raise InTurnError(f"{lock.name} was not renewed, so there is no figure; is the machine very busy?")
-    per_beat = calls / (last - first) / app.settings.partitions
+    per_beat = calls / (last - first) / app.process.store.partitions
     more = {"leases": leases, "beats": last - first, "calls": calls, "window_s": rounded(window_s), "ttl_s": TTL_S}
     return Figure("renew_round_trips_10k", rounded(per_beat), "calls per heartbeat", {"inturn": [per_beat]}, more)
 

@@ -37,6 +37,7 @@ class PlainPool(LaneVerbs):
         granting: str | None = None,
         pushes: bool = True,
         last_key: str | None = None,
+        durable: bool = False,
     ) -> tuple[Reply, float, int]:
         sent_at = clock.now()
         deadline_ms = int((sent_at + self.timeout_s + self._skew_s) * 1000)

@@ -100,9 +100,10 @@ def _side(waiting: int) -> str:
 class Mailbox:
     """A lane of which the handler waits at a gate, so that as many turns run as are let through."""
 
-    def __init__(self, app: InTurn, key: str) -> None:
+    def __init__(self, app: InTurn, key: str, handler: str = "work") -> None:
         self.key = key
         self._app = app
+        self._handler = handler
         self._gate = asyncio.Semaphore(0)
         self._begun = 0
         self._change = asyncio.Event()
@@ -110,7 +111,7 @@ class Mailbox:
     async def put(self, count: int) -> None:
         for start in range(0, count, SUBMITS_AT_ONCE):
             some = range(start, min(start + SUBMITS_AT_ONCE, count))
-            await asyncio.gather(*(self._app.submit("work", number, key=self.key) for number in some))
+            await asyncio.gather(*(self._app.submit(self._handler, number, key=self.key) for number in some))
 
     async def pass_gate(self) -> None:
         self._begun += 1

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from redis.connection import parse_url
 
@@ -51,6 +51,9 @@ class Address:
         scheme = "rediss" if self.tls else "redis"
         return f"unix://{self.path}" if self.path else f"{scheme}://{self.host}:{self.port}/{self.db}"
 
+    async def verify(self, ask: Callable[..., Awaitable[Any]]) -> None:
+        """Whether the server that was reached is the right one: see `sentinel.py`."""
+
     async def connect(self, loop: asyncio.AbstractEventLoop, protocol: Callable[[], asyncio.Protocol]) -> None:
         """The protocol is told of its transport."""
         if self.path:
@@ -60,6 +63,37 @@ class Address:
         transport, _ = await loop.create_connection(protocol, self.host, self.port, ssl=self.tls, server_hostname=name)
         if not transport.is_closing():
             _keep_alive(transport.get_extra_info("socket"))
+
+
+class UrlParts(NamedTuple):
+    """A URL that names several servers. `scheme` is that of each of them: redis or rediss."""
+
+    scheme: str
+    userinfo: str
+    hosts: list[str]
+    path: str
+    query: str
+
+    def one(self, default_port: int = 6379) -> str:
+        """The URL of the first."""
+        user = f"{self.userinfo}@" if self.userinfo else ""
+        host = self.hosts[0]
+        port = "" if ":" in host.rpartition("]")[2] else f":{default_port}"
+        return f"{self.scheme}://{user}{host}{port}{self.path}" + (f"?{self.query}" if self.query else "")
+
+
+def split_url(url: str) -> UrlParts:
+    """`redis+cluster://user:password@host:port,host:port/path?query`. Odd hosts are found when they are read."""
+    scheme, _, rest = url.partition("://")
+    rest, _, query = rest.partition("?")
+    authority, slash, path = rest.partition("/")
+    userinfo, _, hosts = authority.rpartition("@")
+    if "@" in path:
+        raise SettingsError("cannot read the Redis URL: in a user name or password, write / as %2F, @ as %40, : as %3A")
+    named = hosts.split(",")
+    if not all(named):
+        raise SettingsError(f"the URL names no server, or an empty one; it is {scheme}://host:port,host:port/…")
+    return UrlParts(scheme.partition("+")[0], userinfo, named, slash + path, query)
 
 
 def _keep_alive(sock: socket.socket) -> None:

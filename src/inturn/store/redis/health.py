@@ -64,3 +64,12 @@ async def examine(link: Link, address: Address, allow_eviction: bool) -> list[st
     if policy != "noeviction":
         warnings.append(f"{address} may evict locks and lanes (maxmemory-policy {policy!r}), as you allowed")
     return warnings
+
+
+def spread(place: str, masters: int, used: int, partitions: int) -> list[str]:
+    """What the owner of a cluster should know of where the partitions are."""
+    if used >= masters:
+        return []
+    where = f"the {partitions} partition(s) of this namespace are on {used} of them"
+    advice = "a new namespace with more partitions (INTURN_PARTITIONS) uses them all"
+    return [f"{place} has {masters} masters, and {where}; {advice}"]

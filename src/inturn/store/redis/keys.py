@@ -44,6 +44,9 @@ class Keys:
     def push(self, process: str) -> str:
         return f"{self.prefix}push:{process}"
 
+    def watch(self, key: str) -> str:
+        return f"{self.prefix}watch:{key}"
+
     def forward(self, partition: int) -> str:
         return f"{self.prefix}forward:{partition}"
 

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from inturn.errors import SettingsError
 from inturn.store import clock
 from inturn.store.lane import (
     Begun,
@@ -15,6 +16,7 @@ from inturn.store.lane import (
     Ended,
     Failure,
     Given,
+    GivenMessage,
     HandlerRow,
     LaneList,
     LaneRow,
@@ -24,6 +26,7 @@ from inturn.store.lane import (
     Opening,
     Outcome,
     Send,
+    Steered,
     Submission,
     Submitted,
     read_ident,
@@ -34,6 +37,7 @@ from inturn.store.redis.scripts import load
 _SUBMIT, _BEGIN, _LEAVE = load("submit"), load("begin"), load("leave")
 _CLAIM, _UNCLAIM, _UNWORK = load("claim"), load("unclaim"), load("unwork")
 _COMMIT, _FAIL, _CONFIRM, _ATTEND = load("commit"), load("fail"), load("confirm"), load("attend")
+_STEER, _CANCEL = load("steer"), load("cancel")
 _FORWARDS, _TAKE = load("forwards"), load("take")
 _LANES, _LANE, _STOP, _RESUME, _CLEAR = load("lanes"), load("lane"), load("stop"), load("resume"), load("clear")
 _DEAD, _REPLAY = load("dead"), load("replay")
@@ -49,6 +53,13 @@ class LaneVerbs(Caller):
         """How long the answer of a call is kept for its repeats: longer than any of its bytes can be under way."""
         return round(self.timeout_s * 3000)
 
+    def must_share(self) -> None:
+        if self.url.partition("://")[0].endswith("+cluster"):
+            raise SettingsError(
+                "shares= needs one Redis server: on a cluster a plain key lives on another node than its lane, and the "
+                "two cannot change together"
+            )
+
     async def submit(self, message: Submission) -> Submitted:
         key = message.key
         keys = self._keys[self.partition_of(key)]
@@ -59,26 +70,29 @@ class LaneVerbs(Caller):
             (
                 message.ident, message.body, _rank(message.priority), message.ttl_ms, message.limit_ms,
                 message.late_ms, message.cap, message.busy, message.keep_ms, secrets.token_hex(4),
+                message.rule.text(), message.delay_ms, message.shares,
             ),
             last_key=keys.mark(key, message.ident),
+            durable=True,
         )  # fmt: skip
         status = reply[0].decode()
         if status == "pending" and attempts > 1:
-            return Submitted("accepted")  # most likely by the first attempt; if not, it is the same message
+            # most likely by the first attempt; if not, it is the same message
+            return Submitted("delayed" if message.delay_ms else "accepted")
         if status == "duplicate":
-            return Submitted("duplicate", result=reply[1])
+            return Submitted(_word_of(reply[1]) or "duplicate", result=reply[1])
         if status == "busy":
             return Submitted("busy", reply[3], b"", reply[1].decode(), reply[2], reply[4].decode())
         return Submitted(status, reply[1] if len(reply) > 1 else 0)
 
     async def begin(self, opening: Opening) -> Begun:
-        key, token, _, ident, has_id, ttl_ms, limit_ms, keep_ms, busy, cap = opening
+        key, token, _, ident, has_id, ttl_ms, limit_ms, keep_ms, busy, cap, rule, shares = opening
         keys = self._keys[self.partition_of(key)]
         reply, sent_at, attempts = await self._run(
             _BEGIN,
             keys.lane(key),
             (keys.prefix, key, self.process, ttl_ms, limit_ms, keep_ms),
-            (token, ident, 1 if has_id else 0, busy, cap),
+            (token, ident, 1 if has_id else 0, busy, cap, rule.text(), shares),
             last_key=keys.mark(key, ident),
         )
         doubt_until = clock.now() + self.timeout_s if attempts > 1 else 0.0
@@ -128,35 +142,54 @@ class LaneVerbs(Caller):
             await self._run(_UNWORK, (keys.workers,), (keys.prefix, self.process), ())
 
     async def commit(self, commit: Commit) -> Ended:
-        key, token, fence, ident, is_submitted, state_op, state, keep_ms, window_ms, result, sends, after, can = commit
+        key, token, fence, ident, is_submitted, state_op, state, keep_ms, window_ms, result = commit[:10]
+        sends, after, can, have, unless_newer = commit[10:]
         partition = self.partition_of(key)
         keys = self._keys[partition]
         varying: tuple[Any, ...] = (
             token, fence, state_op, state, keep_ms, ident, window_ms, result, 1 if is_submitted else 0, after,
-            _between_nuls(can) if after else "",
+            _between_nuls(can) if after else "", have, 1 if unless_newer else 0,
         )  # fmt: skip
         for send in sends:
             varying += self._send_words(partition, send)
         reply, sent_at, attempts = await self._run(
-            _COMMIT, keys.lane(key), (keys.prefix, key), varying, last_key=keys.mark(key, ident)
+            _COMMIT, keys.lane(key), (keys.prefix, key), varying, last_key=keys.mark(key, ident), durable=True
         )
         return _ended(key, after, reply, sent_at, attempts)
 
     def _send_words(self, partition: int, send: Send) -> tuple[Any, ...]:
         to = self.partition_of(send.key)
         where = "" if to == partition else to
-        return (where, *send[:6], 1 if send.is_fresh else 0)
+        return (
+            where, *send[:6], 1 if send.is_fresh else 0, _rank(send.priority), send.rule.text(), send.delay_ms,
+            send.shares,
+        )  # fmt: skip
 
     async def fail(self, failure: Failure) -> Ended:
-        key, token, fence, how, delay_ms, error, why, after, can = failure
+        key, token, fence, how, delay_ms, error, why, after, can, attempts_had, version = failure
         keys = self._keys[self.partition_of(key)]
         reply, sent_at, attempts = await self._run(
             _FAIL,
             keys.lane(key),
             (keys.prefix, key),
-            (token, fence, how, delay_ms, error, why, after, _between_nuls(can) if after else ""),
-        )
+            (
+                token, fence, how, delay_ms, error, why, after, _between_nuls(can) if after else "", attempts_had,
+                version,
+            ),
+        )  # fmt: skip
         return _ended(key, after, reply, sent_at, attempts)
+
+    async def steer(self, key: str, token: str, fence: int, have: int) -> Steered:
+        keys = self._keys[self.partition_of(key)]
+        reply, _, _ = await self._run(_STEER, keys.lane(key), (keys.prefix, key), (token, fence, have))
+        return Steered(reply[0].decode(), _messages(reply[1]) if len(reply) > 1 else ())
+
+    async def cancel(self, key: str, ident: str, window_ms: int) -> Literal["cancelled", "begun", "ended"]:
+        keys = self._keys[self.partition_of(key)]
+        mark = keys.mark(key, ident)
+        reply, _, _ = await self._run(_CANCEL, keys.lane(key), (keys.prefix, key), (ident, window_ms), last_key=mark)
+        status: Literal["cancelled", "begun", "ended"] = reply[0].decode()
+        return status
 
     async def confirm(self, key: str, token: str) -> bool:
         keys = self._keys[self.partition_of(key)]
@@ -171,7 +204,7 @@ class LaneVerbs(Caller):
         )
         status = reply[0].decode()
         if status == "done":
-            return Outcome("done", reply[1])
+            return Outcome(_word_of(reply[1]) or "done", reply[1])
         if status == "dead":
             return Outcome("dead", b"", reply[1], _texts(reply[2]))
         return Outcome(status)
@@ -268,12 +301,25 @@ def _between_nuls(can: Sequence[str]) -> str:
     return "\0" + "".join(f"{handler}\0" for handler in can)
 
 
+def _word_of(mark: bytes) -> Literal["superseded", "cancelled"] | None:
+    """Why a message will never run; `None` if it has."""
+    if mark[:1] != b"\0":
+        return None
+    return "superseded" if mark == b"\0superseded" else "cancelled"
+
+
+def _messages(rows: Any) -> tuple[GivenMessage, ...]:
+    return tuple(GivenMessage(ident.decode(), body, waited_ms) for ident, body, waited_ms in rows)
+
+
 def _given(key: str, token: str, given: Any, sent_at: float, state: bytes | None = None) -> Given:
-    fence, ident, body, attempts, waited_ms, ttl_ms, limit_ms = given
-    return Given(key, token, fence, ident.decode(), body, attempts, waited_ms, ttl_ms, limit_ms, sent_at, state)
+    fence, attempts, ttl_ms, limit_ms, messages = given
+    return Given(key, token, fence, attempts, ttl_ms, limit_ms, _messages(messages), sent_at, state)
 
 
 def _ended(key: str, token: str, reply: Any, sent_at: float, attempts: int) -> Ended:
+    if reply[0] == b"newer":
+        return Ended("newer", None, attempts, _messages(reply[1]))
     given = _given(key, token, reply[1], sent_at) if len(reply) > 1 and reply[1] else None
     return Ended(reply[0].decode(), given, attempts)
 
@@ -283,12 +329,13 @@ def _texts(words: Any) -> tuple[str, ...]:
 
 
 def _message_view(row: Any) -> MessageView:
-    ident, rank, attempts, age_ms, due_in_ms, is_inline, body, errors = row
+    ident, rank, attempts, age_ms, due_in_ms, is_inline, body, errors, place, lead = row
     handler, message_id = read_ident(ident.decode())
     priority = 1000 - int(rank)
     return MessageView(
-        handler, message_id, priority, attempts, age_ms, due_in_ms, bool(is_inline), body, _texts(errors)
-    )
+        handler, message_id, priority, attempts, age_ms, due_in_ms, bool(is_inline), body, _texts(errors),
+        place.decode(), read_ident(lead.decode())[1],
+    )  # fmt: skip
 
 
 def _dead_view(row: Any) -> DeadView:

@@ -72,7 +72,10 @@ class Link(asyncio.Protocol):
         self._trouble = LinkLost("not connected yet")
         """Why the link is not up."""
         self._transport: asyncio.Transport | None = None
-        self._closed = False
+        self._closed: LinkLost | None = None
+        """Why there will be no other connection."""
+        self.companions: list[Link] = []
+        """Links that end with this one."""
         self._reset()
 
     def _reset(self) -> None:
@@ -82,6 +85,21 @@ class Link(asyncio.Protocol):
         self._is_flushing = False
         self._heard_at = clock.now()
         self._timer: asyncio.TimerHandle | None = None
+        self.run_id = ""
+        """Which process answers there, if it was asked for: another server behind the same address has another one."""
+
+    @property
+    def address(self) -> Address:
+        return self._address
+
+    @property
+    def server(self) -> Link:
+        """The link that a call on this one takes: see `cluster.py`, where it is one of several."""
+        return self
+
+    def after(self, failure: Exception) -> Link:
+        """Where to try again."""
+        return self
 
     def send(self, command: bytes, answered: Answered | None = None) -> asyncio.Future[Reply]:
         """Put a packed command on its way. `answered` hears the reply even when the caller was cancelled."""
@@ -109,7 +127,11 @@ class Link(asyncio.Protocol):
         """One command, for what is not on the fast path."""
         if self._transport is None:
             raise self._trouble
-        return await self.send(hiredis.pack_command(command))
+        return await self.say(*command)
+
+    def say(self, *command: Any) -> asyncio.Future[Reply]:
+        """The same without waiting, on a link that is up."""
+        return self.send(hiredis.pack_command(command))
 
     def data_received(self, data: bytes) -> None:
         self._heard_at = clock.now()
@@ -167,7 +189,7 @@ class Link(asyncio.Protocol):
         if not self._pending:
             quiet_for = at - self._heard_at
             if quiet_for >= QUIET_S:
-                self._forget_result(self.send(hiredis.pack_command(("PING",))))
+                self._forget_result(self.say("PING"))
             else:
                 # no later than a call that is sent now would have to be looked at
                 self._timer = self.loop.call_later(min(QUIET_S - quiet_for, self._attempt_s), self._watch)
@@ -201,7 +223,7 @@ class Link(asyncio.Protocol):
             if not future.done():
                 future.set_exception(error)
                 future.exception()  # a cancelled caller's future is not looked at by anyone else
-        if self._was_up and not self._closed:
+        if self._was_up and self._closed is None:
             self._was_up = False
             if has_served:  # else it is one more failure, or we would spin at a server that greets and hangs up
                 self._failures = 0
@@ -213,8 +235,8 @@ class Link(asyncio.Protocol):
         """Be connected, or raise `LinkLost`. One attempt, shared by all who ask; it goes on when one of them cannot."""
         if self.is_up:
             return
-        if self._closed:
-            raise LinkRefused("the app was closed")
+        if self._closed is not None:
+            raise self._closed
         opening = self._start_opening()
         await asyncio.wait((opening,), timeout=within_s)
         if opening.done() and not opening.cancelled():
@@ -229,7 +251,7 @@ class Link(asyncio.Protocol):
         return self._opening
 
     async def _reopen(self) -> None:
-        while not (self.is_up or self._closed):
+        while not self.is_up and self._closed is None:
             with contextlib.suppress(LinkLost):  # the callers hear of it; here it only means: once more
                 await self.open()
 
@@ -270,12 +292,16 @@ class Link(asyncio.Protocol):
             hello += ["AUTH", address.username or "default", address.password or ""]
         for command in (hello, ["SELECT", address.db] if address.db else None):
             if command:
-                self._admit(await self.ask(*command))
+                self.admit(await self.ask(*command))
+        await address.verify(self.ask)
         await self.read_clock()
-        for channel in self._channels:
-            self._admit(await self.ask("SSUBSCRIBE", channel))
+        await self._subscribe()
 
-    def _admit(self, reply: Reply) -> None:
+    async def _subscribe(self) -> None:
+        for channel in self._channels:
+            self.admit(await self.ask("SSUBSCRIBE", channel))
+
+    def admit(self, reply: Reply) -> None:
         """What the server says while we come in. An error ends the attempt, and some end all attempts."""
         if not isinstance(reply, hiredis.ReplyError):
             return
@@ -293,7 +319,7 @@ class Link(asyncio.Protocol):
         """Learn how far the server's clock is from ours, as well as half a round trip allows."""
         sent_at = clock.now()
         reply = await self.ask("TIME")
-        self._admit(reply)
+        self.admit(reply)
         self.skew_s = int(reply[0]) + int(reply[1]) / 1e6 - (sent_at + clock.now()) / 2
 
     def leave(self, why: str, moved_to: str | None = None) -> None:
@@ -307,12 +333,15 @@ class Link(asyncio.Protocol):
         host, _, port = moved_to.rpartition(":")
         self._next = replace(self._home, host=host or self._address.host, port=int(port), path=None)
 
-    def close(self) -> None:
-        self._closed = True
+    def close(self, why: LinkLost | None = None) -> None:
+        """For good. Who calls later is told that the app was closed, if nothing else is given."""
+        self._closed = why or LinkRefused("the app was closed")
         for task in (self._opening, self._reopening):
             if task is not None:
                 task.cancel()
-        self._lose(LinkRefused("the app was closed"))
+        self._lose(self._closed)
+        for companion in self.companions:
+            companion.close(why)
 
     def forget(self) -> None:
         """The loop or, after a fork, its process is gone: close our copy of the socket without a word to the server.
@@ -320,7 +349,9 @@ class Link(asyncio.Protocol):
         The transport closes its descriptor when it is collected, and by then that number could be another connection's.
         So it is not freed here, but made to lead nowhere.
         """
-        self._closed = True
+        for companion in self.companions:
+            companion.forget()
+        self._closed = LinkRefused("the app was closed")
         self.is_up = False
         transport, self._transport = self._transport, None
         sock = transport.get_extra_info("socket") if transport is not None else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 
+from inturn.errors import StoreUnavailable
 from inturn.store import clock
 from inturn.store.protocol import (
     Acquired,
@@ -64,6 +65,9 @@ class LockVerbs(Caller):
         if self._forget_closed_loops():
             self._reopened()  # the answers to their last calls may have held grants for others
         keys = self._keys[partition]
+        if self._is_away(keys.prefix, pushes=False):
+            # or the beats of all other partitions would wait for this one
+            raise StoreUnavailable(f"beat at {self.place}: the node of partition {partition} is away")
         used = (
             keys.processes, keys.inbox(self.process), keys.names, keys.fence, keys.waits, keys.due, keys.era,
             keys.lanes, keys.alarms, keys.forwards, keys.workers,

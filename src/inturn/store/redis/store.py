@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from inturn.store.redis.lanes import LaneVerbs
 from inturn.store.redis.locks import LockVerbs
+from inturn.store.redis.watching import WatchVerbs
 
 
-class RedisStore(LockVerbs, LaneVerbs):
-    """One Redis server (or a replicated one), one process."""
+class RedisStore(LockVerbs, LaneVerbs, WatchVerbs):
+    """One process at a Redis server, at the master of a replicated one, or at the nodes of a cluster."""

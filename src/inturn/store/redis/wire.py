@@ -12,9 +12,14 @@ MAX_KEPT = 10_000
 
 
 class Wire:
-    """Packs `EVALSHA`. What is the same for all calls on one lock or lane (script, keys, fixed arguments) is kept."""
+    """Packs `EVALSHA`. What is the same for all calls on one lock or lane (script, keys, fixed arguments) is kept.
 
-    def __init__(self) -> None:
+    `guarded`: every call also names a key that never exists, as its last one. A cluster node runs no script that names
+    a missing key of a slot which is being moved. So none runs then that would find half of its keys gone midway.
+    """
+
+    def __init__(self, guarded: bool = False) -> None:
+        self._guarded = guarded
         self._kept: dict[tuple[Any, ...], tuple[bytes, bytes]] = {}
 
     def call(
@@ -28,10 +33,10 @@ class Wire:
         """`last_key` stands after `keys`, and may be another one in every call."""
         kept = self._kept.get((script.verb, fixed, len(varying)))
         if kept is None:
-            count = len(keys) + (last_key is not None)
+            count = len(keys) + (last_key is not None) + self._guarded
             words = 3 + count + len(fixed) + len(varying)
             head = b"*%d\r\n" % words + _without_count(("EVALSHA", script.sha, count, *keys))
-            kept = head, _without_count(fixed)
+            kept = head, _without_count((_guard(fixed), *fixed) if self._guarded else fixed)
             if len(self._kept) >= MAX_KEPT:
                 self._kept.clear()
             self._kept[script.verb, fixed, len(varying)] = kept
@@ -40,14 +45,24 @@ class Wire:
             return head + tail + _without_count(varying)
         return head + _without_count((last_key,)) + tail + _without_count(varying)
 
+    def whole_source(
+        self, script: Script, keys: tuple[str, ...], arguments: tuple[Any, ...], last_key: str | None = None
+    ) -> bytes:
+        """The call with the source in it: the server does not know the script (any more)."""
+        if last_key is not None:
+            keys = (*keys, last_key)
+        if self._guarded:
+            keys = (*keys, _guard(arguments))
+        packed: bytes = hiredis.pack_command(("EVAL", script.source, len(keys), *keys, *arguments))
+        return packed
+
+
+def _guard(fixed: tuple[Any, ...]) -> str:
+    """A key of the partition whose prefix the arguments begin with."""
+    return f"{fixed[0]}never"
+
 
 def _without_count(words: tuple[Any, ...]) -> bytes:
     packed: bytes = hiredis.pack_command(words)
     # up to nine words begin with their count in four bytes: '*9\r\n'
     return packed[4:] if len(words) < 10 else packed[packed.index(b"\r\n") + 2 :]
-
-
-def whole_source(script: Script, keys: tuple[str, ...], arguments: tuple[Any, ...]) -> bytes:
-    """The call with the source in it: the server does not know the script (any more)."""
-    packed: bytes = hiredis.pack_command(("EVAL", script.source, len(keys), *keys, *arguments))
-    return packed

@@ -9,18 +9,21 @@ from __future__ import annotations
 import json
 
 from inturn.store.protocol import CONFIRM_MS, PLACE_LIVES_MS, Notice
+from inturn.store.sqlite.burst import joins
+from inturn.store.sqlite.kept import expire_state
 from inturn.store.sqlite.lane import (
     Lane,
     Message,
-    expire_state,
     head_of,
     lane_ends,
+    mailbox,
     put,
     read_message,
     save_lane,
     take_out,
 )
 from inturn.store.sqlite.transaction import Transaction, process_of
+from inturn.store.sqlite.watching import announce
 
 
 def tell_awaiting(tx: Transaction, processes: str, key: str, ident: str) -> None:
@@ -33,10 +36,11 @@ def bury(tx: Transaction, lane: Lane, message: Message) -> None:
     """Out of the mailbox and into the dead letters."""
     take_out(tx, lane, message)
     tx.execute(
-        "INSERT INTO dead_letters VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO dead_letters VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             tx.tick(), tx.now, lane.keep, message.number, message.key, message.ident, message.rank, message.body,
             message.attempts, message.ttl, message.limit, message.accepted, json.dumps(message.errors),
+            message.rule_text, message.needs,
         ),
     )  # fmt: skip
     tell_awaiting(tx, message.watchers, message.key, message.ident)
@@ -61,9 +65,11 @@ def take_lane_away(tx: Transaction, lane: Lane, why: str) -> None:
     if lane.lapse > 0:
         tx.untell("turn", lane.holder, lane.key)
     tx.tell_loss(lane.key, lane.holder, lane.granted, why)
+    announce(tx, lane.key, "lost", lane.granted, why)
     message = read_message(tx, lane.key, lane.running)
     if message:
         add_error(tx, message, "LeaseLost", why)
+        message.is_open = False
         put(tx, lane, message)
     else:
         tell_awaiting(tx, lane.awaited, lane.key, lane.running)
@@ -106,19 +112,59 @@ def stand_ready(tx: Transaction, lane: Lane, handler: str) -> None:
         wake(tx, handler)
 
 
-def lease_to(tx: Transaction, lane: Lane, token: str, ident: str, ttl: int, limit: int) -> None:
-    lane.holder, lane.granted, lane.lease, lane.until = token, tx.tick(), ttl, tx.now + limit + ttl
-    lane.lapse, lane.began, lane.running, lane.awaited = 0, tx.now, ident, ""
+def lease_to(tx: Transaction, lane: Lane, token: str, message: Message) -> None:
+    ttl = message.ttl
+    lane.holder, lane.granted, lane.lease, lane.until = token, tx.tick(), ttl, tx.now + message.limit + ttl
+    lane.lapse, lane.began, lane.running, lane.awaited = 0, tx.now, message.ident, ""
+    lane.allows = int(message.rule.allows)
+    announce(tx, lane.key, "begin", lane.granted, f"{message.attempts} {message.ident}")
 
 
 def offer(tx: Transaction, lane: Lane, message: Message) -> None:
     """The turn of an inline caller has come: its process is told, and confirms by asking once more."""
     token = message.caller
-    lease_to(tx, lane, token, message.ident, message.ttl, message.limit)
+    message.attempts = 1
+    lease_to(tx, lane, token, message)
     lane.awaited = message.watchers
     tx.tell(process_of(token), "turn", token, lane.key)
     lane.lapse = tx.now + CONFIRM_MS
     lane.alarm = lane_ends(tx, lane)
+
+
+def wait_until(tx: Transaction, lane: Lane, at: int, before: int | None, handler: str) -> None:
+    """The lane waits for something that is not a lease: if no worker can know of that time yet, one is told to look.
+
+    `before` was its alarm.
+    """
+    lane.alarm = at
+    if before is not None and before <= at:
+        return
+    if not tx.one("SELECT 1 FROM lanes WHERE alarm < ? AND key <> ? LIMIT 1", (at, lane.key)):
+        wake(tx, handler)
+
+
+def quiet_until(tx: Transaction, lead: Message) -> int:
+    """When the burst at the head of the mailbox, led by this message, may begin.
+
+    Every message restarts the quiet time.
+    """
+    rule = lead.rule
+    if rule.quiet_ms == 0 or not lead.is_open:
+        return 0
+    last, count, handler = lead.accepted + rule.quiet_ms, 1 + len(lead.together), lead.handler
+    for other in mailbox(tx, lead.key, rule.cap)[1:]:
+        if not joins(tx, other, handler) or other.late > 0:
+            break
+        its_quiet = other.rule.quiet_ms
+        if its_quiet == 0:
+            return 0
+        last, count = max(last, other.accepted + its_quiet), count + 1
+    return 0 if count >= rule.cap else min(last, lead.accepted + rule.most_ms)
+
+
+def stop_yielding(lane: Lane) -> None:
+    """Who was interrupted has ended, or has had its time."""
+    lane.yields, lane.yield_by = "", 0
 
 
 def go_idle(tx: Transaction, lane: Lane) -> None:
@@ -140,8 +186,16 @@ def advance(tx: Transaction, lane: Lane) -> None:
             save_lane(tx, lane)
             return
         take_lane_away(tx, lane, "not confirmed in time" if lane.lapse > 0 else "expired")
+    if lane.yields:
+        if tx.now < lane.yield_by:
+            head = head_of(tx, lane)
+            stand_ready(tx, lane, "")
+            wait_until(tx, lane, lane.yield_by, lane.alarm, head.handler + head.needs if head else "")
+            save_lane(tx, lane)
+            return
+        stop_yielding(lane)
     ready, buried = "", 0
-    lane.alarm = None
+    before, lane.alarm = lane.alarm, None
     while not lane.stopped:
         message = head_of(tx, lane)
         if message is None:
@@ -162,11 +216,13 @@ def advance(tx: Transaction, lane: Lane) -> None:
             buried += 1
             add_error(tx, message, "LaneTimeout", "not begun in time")
             bury(tx, lane, message)
-        elif message.after > tx.now:
-            lane.alarm = message.after
-            break
         else:
-            ready = message.handler
+            needs = message.handler + message.needs
+            waits_until = max(message.after, quiet_until(tx, message))
+            if waits_until > tx.now:
+                wait_until(tx, lane, waits_until, before, needs)
+            else:
+                ready = needs
             break
     stand_ready(tx, lane, ready)
     save_lane(tx, lane)

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 from inturn.store.protocol import Beat, Notice
 from inturn.store.sqlite.advance import advance
+from inturn.store.sqlite.due import advance_due, arrive_due, bury_late, lanes_due
 from inturn.store.sqlite.lane import LANE, Lane, is_leased
-from inturn.store.sqlite.lane_work import advance_due, bury_late
 from inturn.store.sqlite.settle import lock_named, settle
 from inturn.store.sqlite.transaction import Row, Transaction
+from inturn.store.sqlite.watching import forget_process, forget_silent
 
 INBOX_LIVES_MS = 3_600_000
 PROCESS_LIVES_MS = 8 * 86_400_000
@@ -34,16 +35,13 @@ def beat(tx: Transaction, process: str, noted: Sequence[Notice]) -> Beat:
     for (name,) in due + next_to_sweep(tx):
         if lock := lock_named(tx, name):
             settle(tx, lock, None)
+    arrive_due(tx)
     bury_late(tx)
     advance_due(tx)
     sweep_lanes(tx)
     clear_away(tx)
-    (soonest,) = tx.one(
-        "SELECT min(due) FROM (SELECT min(due) AS due FROM grants WHERE due IS NOT NULL "
-        "UNION ALL SELECT min(alarm) FROM lanes WHERE alarm IS NOT NULL "
-        "UNION ALL SELECT min(late) FROM messages WHERE late > 0)",
-        (),
-    )
+    (locks_due,) = tx.one("SELECT min(due) FROM grants WHERE due IS NOT NULL", ())
+    soonest = min((due for due in (locks_due, lanes_due(tx)) if due is not None), default=None)
     due_in = -1 if soonest is None else max(0, soonest - tx.now)
     inbox = tx.execute(
         "SELECT kind, name, token, why, fence FROM inbox WHERE process = ? ORDER BY number LIMIT 1000", (process,)
@@ -77,6 +75,7 @@ def sweep_lanes(tx: Transaction) -> None:
 def clear_away(tx: Transaction) -> None:
     """What has expired, a part of it at a time, so that no call waits long for this."""
     tx.execute("DELETE FROM processes WHERE seen < ?", (tx.now - PROCESS_LIVES_MS,))
+    forget_silent(tx)
     tx.execute("DELETE FROM workers WHERE process NOT IN (SELECT process FROM processes)")
     tx.execute("DELETE FROM inbox WHERE told < ?", (tx.now - INBOX_LIVES_MS,))
     tx.execute("DELETE FROM lost WHERE until <= ?", (tx.now,))
@@ -96,3 +95,4 @@ def depart(tx: Transaction, process: str) -> None:
     """A process closes in good order, holding nothing any more."""
     tx.remove_process(process)
     tx.remove_worker(process)
+    forget_process(tx, process)

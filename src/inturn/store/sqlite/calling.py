@@ -16,6 +16,7 @@ from inturn.store.protocol import Listener, Notice
 from inturn.store.sqlite import connection, lifecycle
 from inturn.store.sqlite.address import DEFAULT_NAMESPACE, Address
 from inturn.store.sqlite.calls import Calls, Job
+from inturn.store.sqlite.ears import Ears
 from inturn.store.sqlite.transaction import Transaction, WallClock, wall_us
 from inturn.store.sqlite.writer import Writer
 
@@ -40,6 +41,7 @@ class Caller:
         self.partitions = 1
         self.timeout_s = timeout_s
         self.writer: Writer | None = None
+        self.ears = Ears()
         self._address = Address.from_url(url, namespace)
         self._wall = wall
         self._calls: WeakKeyDictionary[asyncio.AbstractEventLoop, Calls] = WeakKeyDictionary()
@@ -71,7 +73,7 @@ class Caller:
         # under the lock, so that nothing is put into a writer that was told to stop
         with self._starting:
             if self.writer is None:
-                self.writer = Writer(self._address, self.process, self.timeout_s, self._wall, self._tell)
+                self.writer = Writer(self._address, self.process, self.timeout_s, self._wall, self._tell, self.ears)
             self.writer.put(jobs)
 
     def _tell(self, notice: Notice) -> None:
@@ -79,6 +81,7 @@ class Caller:
 
     def forget(self) -> None:
         self.writer = None
+        self.ears = Ears()
         self._calls = WeakKeyDictionary()
         self._starting = threading.Lock()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from inturn.errors import StoreUnavailable
 from inturn.observe import metrics
@@ -22,23 +22,40 @@ GRACE_S = 0.1
 _GIVING = (verbs.acquire, lane_verbs.begin, lane_work.claim)
 
 
+class Asker(Protocol):
+    """On whose behalf jobs are run."""
+
+    @property
+    def where(self) -> str: ...
+
+    @property
+    def is_gone(self) -> bool: ...
+
+    def answered(self, jobs: list[Job]) -> None:
+        """From the writer's thread."""
+        ...
+
+
 class Job:
-    """One verb to run. The writer sets `answer` or `error`, then the calls of its loop deliver it."""
+    """One verb to run. The writer sets `answer` or `error`, then whoever asked for it delivers it.
+
+    Where nobody awaits it there is no `future`.
+    """
 
     __slots__ = ("answer", "args", "calls", "deadline", "error", "future", "verb")
+    future: asyncio.Future[Any]
 
-    def __init__(self, calls: Calls, verb: Callable[..., Any], args: tuple[Any, ...], deadline: float) -> None:
+    def __init__(self, calls: Asker, verb: Callable[..., Any], args: tuple[Any, ...], deadline: float) -> None:
         self.calls = calls
         self.verb = verb
         self.args = args
         self.deadline = deadline
-        self.future: asyncio.Future[Any] = calls.loop.create_future()
         self.answer: Any = None
         self.error: Exception | None = None
 
     def is_moot(self) -> bool:
         """Nobody is left who could hold what it asks for."""
-        return self.verb in _GIVING and self.calls.loop.is_closed()
+        return self.verb in _GIVING and self.calls.is_gone
 
     def fail(self, why: str, cause: BaseException | None) -> None:
         verb = self.verb.__name__
@@ -59,8 +76,13 @@ class Calls:
         self._flying: deque[Job] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
+    @property
+    def is_gone(self) -> bool:
+        return self.loop.is_closed()
+
     def send(self, verb: Callable[..., Any], args: tuple[Any, ...]) -> asyncio.Future[Any]:
         job = Job(self, verb, args, clock.now() + self._timeout_s)
+        job.future = self.loop.create_future()
         is_alone = not self._flying and self._crowd == 1
         self._out.append(job)
         self._flying.append(job)
@@ -84,7 +106,6 @@ class Calls:
             self.deliver(jobs)
 
     def answered(self, jobs: list[Job]) -> None:
-        """From the writer's thread."""
         if not self.loop.is_closed():
             try:
                 self.loop.call_soon_threadsafe(self.deliver, jobs)

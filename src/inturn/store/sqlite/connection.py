@@ -11,8 +11,10 @@ from importlib.resources import files
 from inturn.errors import SettingsError
 from inturn.store.sqlite.address import Address
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 APPLICATION_ID = 0x696E_7475  # "intu"
+_UPGRADES = ("lanes.sql", "policies.sql")
+"""What makes version 2 out of version 1, and so on."""
 
 _MEANING = {
     sqlite3.SQLITE_BUSY: "another process keeps it locked; if that one was stopped or hangs, end it",
@@ -96,10 +98,10 @@ def _adopt(connection: sqlite3.Connection, address: Address) -> None:
         version, application = 1, APPLICATION_ID
     if application != APPLICATION_ID:
         raise SettingsError(f"{address} is another program's database; give inturn a file of its own")
-    if version == 1:
-        _execute_file(connection, "lanes.sql")
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        version = SCHEMA_VERSION
+    for file in _UPGRADES[version - 1 :] if 0 < version < SCHEMA_VERSION else ():
+        _execute_file(connection, file)
+        version += 1
+        connection.execute(f"PRAGMA user_version = {version}")
     if version != SCHEMA_VERSION:
         raise SettingsError(
             f"{address} has version {version} of the tables and this inturn knows {SCHEMA_VERSION}: "

@@ -1,8 +1,8 @@
 """What other processes tell this one: its rows of the inbox, read once each, soon after they were committed.
 
 SQLite does not push. It says cheaply whether anyone else has committed (`PRAGMA data_version`), and that is
-asked often while a place of ours waits, a worker of ours is idle or we await a result. Whatever is missed here
-comes with the next beat.
+asked often while a place of ours waits, a worker of ours is idle, we await a result or watch a lane. Whatever is
+missed here comes with the next beat; but what is said of lanes that we watch is only heard here.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 
 from inturn.store.protocol import Notice
+from inturn.store.sqlite.ears import Ears
 from inturn.store.sqlite.transaction import Transaction
 
 LOOK_WAITING_S = 0.002
@@ -18,8 +19,9 @@ RECOUNT_S = 1.0
 
 
 class Inbox:
-    def __init__(self, process: str) -> None:
+    def __init__(self, process: str, ears: Ears) -> None:
         self._process = process
+        self._ears = ears
         self._read_to = 0
         self._version = -1
         self._is_new = False
@@ -27,10 +29,14 @@ class Inbox:
         self._has_places = False
         self._counted_at = 0.0
         self._expects_until = 0.0
+        self.heard_to = 0
+        """The number of what we heard last."""
+        self.heard = 0
+        """How much we have heard, ever."""
 
     @property
     def pause_s(self) -> float:
-        is_waiting = self._has_places or self._looked_at < self._expects_until
+        is_waiting = self._has_places or self._looked_at < self._expects_until or self._ears
         return LOOK_WAITING_S if is_waiting else LOOK_IDLE_S
 
     def is_due(self, at: float) -> bool:
@@ -62,7 +68,18 @@ class Inbox:
         self._version, self._is_new = version, False
         if rows:
             self._read_to = rows[-1][5]
+        if self._ears:
+            self._listen(connection)
         return [Notice(*row[:5]) for row in rows]
+
+    def _listen(self, connection: sqlite3.Connection) -> None:
+        rows = connection.execute(
+            "SELECT number, key, text FROM heard WHERE process = ? AND number > ? ORDER BY number",
+            (self._process, self.heard_to),
+        ).fetchall()
+        for self.heard_to, key, text in rows:
+            self._ears.hear(key, text)
+        self.heard += len(rows)
 
     def _count_places(self, connection: sqlite3.Connection) -> bool:
         """Whether any place of ours waits: tokens are `<process>#<number>`, and `$` comes after `#`."""

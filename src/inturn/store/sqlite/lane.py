@@ -1,20 +1,24 @@
-"""One lane: its row, its messages, its state, its marks. Follows lua/include/lane.lua, function by function.
-
-What has expired is not read, whether it has been deleted yet or not.
-"""
+"""One lane: its row and its messages. Follows lua/include/lane.lua, function by function."""
 
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import cast
 
-from inturn.store.lane import Given, read_ident
+from inturn.store.lane import PLAIN, Given, GivenMessage, Policy, Rule, read_ident
 from inturn.store.sqlite.transaction import Row, Transaction, process_of
 
 
 @dataclass(slots=True)
 class Lane:
-    """`holder` '': not leased; `granted` is its fence. `waiting` is how many messages are in the mailbox."""
+    """`holder` '': not leased; `granted` is its fence. `waiting` is how many messages are in the mailbox.
+
+    `allows`: others may interrupt it; `cuts`: interrupts in a row; `yields`: a token that was interrupted and has not
+    yielded; `yield_by`: until when it may take.
+    """
 
     key: str
     holder: str = ""
@@ -32,11 +36,19 @@ class Lane:
     awaited: str = ""
     waiting: int = 0
     alarm: int | None = None
+    allows: int = 0
+    cuts: int = 0
+    yields: str = ""
+    yield_by: int = 0
 
 
 @dataclass(slots=True)
 class Message:
-    """`waits`: it is in the mailbox; else it runs, or is not in the store."""
+    """`waits`: it is in the mailbox; `delayed`: it will be. Else it runs, is one of a burst, or is not in the store.
+
+    `together`: the idents of its burst, itself left out; `is_open`: more may join it; `needs`: '' or '@' and the
+    version of its handler; `keep`: the ttl of the state, while it is delayed.
+    """
 
     number: int
     key: str
@@ -53,21 +65,31 @@ class Message:
     errors: list[str] = field(default_factory=list)
     watchers: str = ""
     waits: bool = False
+    rule_text: str = ""
+    together: list[str] = field(default_factory=list)
+    is_open: bool = True
+    needs: str = ""
+    keep: int = 0
+    delayed: bool = False
 
     @property
     def handler(self) -> str:
         return read_ident(self.ident)[0]
 
+    @property
+    def rule(self) -> Rule:
+        return rule_of(self.rule_text)
+
 
 LANE = (
     "key, holder, granted, lease, until, lapse, began, running, stopped, why, ready, place, keep, awaited, waiting, "
-    "alarm"
+    "alarm, allows, cuts, yields, yield_by"
 )
 MESSAGE = (
     "number, key, ident, rank, body, attempts, ttl, time_limit, accepted, after, late, coalesce(caller, ''), errors, "
-    "watchers, waits"
+    "watchers, waits, rule, together, open, needs, keep, delayed"
 )
-ERRORS = 12
+ERRORS, TOGETHER = 12, 16
 
 
 def read_lane(tx: Transaction, key: str) -> Lane | None:
@@ -77,10 +99,11 @@ def read_lane(tx: Transaction, key: str) -> Lane | None:
 
 def save_lane(tx: Transaction, lane: Lane) -> None:
     tx.execute(
-        "INSERT OR REPLACE INTO lanes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO lanes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             lane.key, lane.holder, lane.granted, lane.lease, lane.until, lane.lapse, lane.began, lane.running,
             lane.stopped, lane.why, lane.ready, lane.place, lane.keep, lane.awaited, lane.waiting, lane.alarm,
+            lane.allows, lane.cuts, lane.yields, lane.yield_by,
         ),
     )  # fmt: skip
 
@@ -110,40 +133,69 @@ def running_message(tx: Transaction, lane: Lane) -> Message:
     return message
 
 
+def others_of(tx: Transaction, lead: Message) -> list[Message]:
+    """The others of a burst."""
+    found = [read_message(tx, lead.key, ident) for ident in lead.together]
+    return [other for other in found if other is not None]
+
+
+def mailbox(tx: Transaction, key: str, limit: int) -> list[Message]:
+    """The first messages that wait, in their order."""
+    rows = tx.execute(
+        f"SELECT {MESSAGE} FROM messages WHERE key = ? AND waits = 1 ORDER BY rank, number LIMIT ?", (key, limit)
+    )
+    return [message_of(row) for row in rows.fetchall()]
+
+
 def head_of(tx: Transaction, lane: Lane) -> Message | None:
     """The next message of the mailbox."""
-    if lane.waiting == 0:
-        return None
-    row = tx.one(
-        f"SELECT {MESSAGE} FROM messages WHERE key = ? AND waits = 1 ORDER BY rank, number LIMIT 1", (lane.key,)
-    )
-    return message_of(row)
+    return mailbox(tx, lane.key, 1)[0] if lane.waiting else None
 
 
 def message_of(row: Row) -> Message:
     message = Message(*row)
     message.errors = json.loads(row[ERRORS])
+    message.together = json.loads(row[TOGETHER]) if row[TOGETHER] else []
     return message
 
 
 def save_message(tx: Transaction, message: Message) -> None:
     tx.execute(
-        "INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-        "ON CONFLICT (number) DO UPDATE SET attempts = excluded.attempts, after = excluded.after, "
-        "late = excluded.late, errors = excluded.errors, watchers = excluded.watchers, waits = excluded.waits",
+        "INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT (number) DO UPDATE SET rank = excluded.rank, attempts = excluded.attempts, "
+        "accepted = excluded.accepted, after = excluded.after, late = excluded.late, errors = excluded.errors, "
+        "watchers = excluded.watchers, waits = excluded.waits, together = excluded.together, open = excluded.open, "
+        "needs = excluded.needs, keep = excluded.keep, delayed = excluded.delayed",
         (
             message.number, message.key, message.ident, message.rank, message.body, message.attempts, message.ttl,
             message.limit, message.accepted, message.after, message.late, message.caller or None,
-            json.dumps(message.errors), message.watchers, message.waits,
+            json.dumps(message.errors), message.watchers, message.waits, message.rule_text,
+            json.dumps(message.together) if message.together else "", message.is_open, message.needs, message.keep,
+            message.delayed,
         ),
     )  # fmt: skip
 
 
+def renumber(tx: Transaction, message: Message, number: int) -> None:
+    """Another place. A message that is not in the store yet (its number is 0) only gets one."""
+    if message.number:
+        tx.execute("UPDATE messages SET number = ? WHERE number = ?", (number, message.number))
+    message.number = number
+
+
 def put(tx: Transaction, lane: Lane, message: Message) -> None:
-    """Into the mailbox: anew, or back to its old place."""
+    """Into the mailbox: anew, or back to its old place. The lead of a burst takes the others along."""
     if not message.waits:
         lane.waiting += 1
         message.waits = True
+    save_message(tx, message)
+
+
+def pull(tx: Transaction, lane: Lane, message: Message) -> None:
+    """Out of the mailbox: it runs, or is a part of a burst."""
+    if message.waits:
+        lane.waiting -= 1
+        message.waits = False
     save_message(tx, message)
 
 
@@ -154,60 +206,27 @@ def take_out(tx: Transaction, lane: Lane, message: Message) -> None:
     tx.execute("DELETE FROM messages WHERE number = ?", (message.number,))
 
 
-def given(tx: Transaction, lane: Lane, message: Message, state: bytes | None = None) -> Given:
-    """What a worker is given of a message."""
-    return Given(
-        lane.key, lane.holder, lane.granted, message.ident, message.body, message.attempts, tx.now - message.accepted,
-        message.ttl, message.limit, tx.sent_at, state,
-    )  # fmt: skip
+@lru_cache(maxsize=1024)
+def rule_of(text: str) -> Rule:
+    if not text:
+        return PLAIN
+    policy, quiet, cap, most, allows, version, window = text.split(" ")
+    return Rule(cast(Policy, policy), int(quiet), int(cap), int(most), allows == "1", int(version), int(window))
 
 
-def read_state(tx: Transaction, key: str) -> bytes | None:
-    row = tx.one("SELECT state FROM states WHERE key = ? AND (until IS NULL OR until > ?)", (key, tx.now))
-    return row[0] if row else None
+def seen(tx: Transaction, message: Message) -> GivenMessage:
+    """One message as its handler gets it."""
+    return GivenMessage(message.ident, message.body, tx.now - message.accepted)
 
 
-def write_state(tx: Transaction, key: str, state: bytes, until: int | None) -> None:
-    tx.execute(
-        "INSERT INTO states VALUES (?, ?, ?) "
-        "ON CONFLICT (key) DO UPDATE SET state = excluded.state, until = excluded.until",
-        (key, state, until),
-    )
+def given(tx: Transaction, lane: Lane, lead: Message, state: bytes | None = None) -> Given:
+    """What a worker is given of a turn."""
+    messages = (seen(tx, lead), *(seen(tx, other) for other in others_of(tx, lead)))
+    return Given(lane.key, lane.holder, lane.granted, lead.attempts, lead.ttl, lead.limit, messages, tx.sent_at, state)
 
 
-def delete_state(tx: Transaction, key: str) -> None:
-    tx.execute("DELETE FROM states WHERE key = ?", (key,))
-
-
-def persist_state(tx: Transaction, key: str) -> int:
-    """It does not expire any more. Answers how long it had left (ms; 0: it is not there, or had no end)."""
-    row = tx.one("SELECT until FROM states WHERE key = ? AND until > ?", (key, tx.now))
-    if row is None:
-        return 0
-    tx.execute("UPDATE states SET until = NULL WHERE key = ?", (key,))
-    return int(row[0] - tx.now)
-
-
-def expire_state(tx: Transaction, key: str, keep_ms: int) -> None:
-    """Its time begins now, if it was held by messages, or written by a turn just now. Else it has its time already."""
-    tx.execute("UPDATE states SET until = ? WHERE key = ? AND until IS NULL", (tx.now + keep_ms, key))
-
-
-def renew_state(tx: Transaction, key: str, keep_ms: int) -> None:
-    """A commit that does not touch the state renews it. What has expired does not come back."""
-    tx.execute("UPDATE states SET until = max(until, ?1 + ?2) WHERE key = ?3 AND until > ?1", (tx.now, keep_ms, key))
-
-
-def prolong_state(tx: Transaction, lane: Lane, keep_ms: int) -> None:
-    """The same when the lane is idle now: messages that came and went during the turn have taken its time away."""
-    renew_state(tx, lane.key, keep_ms)
-    expire_state(tx, lane.key, max(lane.keep, keep_ms))
-
-
-def read_mark(tx: Transaction, key: str, ident: str) -> bytes | None:
-    row = tx.one("SELECT result FROM marks WHERE key = ? AND ident = ? AND until > ?", (key, ident, tx.now))
-    return row[0] if row else None
-
-
-def write_mark(tx: Transaction, key: str, ident: str, result: bytes, window_ms: int) -> None:
-    tx.execute("INSERT OR REPLACE INTO marks VALUES (?, ?, ?, ?)", (key, ident, result, tx.now + window_ms))
+def was_lost(tx: Transaction, token: str, fence: int) -> bool:
+    """Of a lease that is not there: one that was taken away left a note, one that is older than this file went with
+    another, and any other was ended by its holder. A fence of 0 is not known.
+    """
+    return tx.is_lost(token) or 0 < fence < (tx.era or math.inf)

@@ -6,11 +6,19 @@ import json
 from typing import Literal
 
 from inturn.store.sqlite.accept import stir
-from inturn.store.sqlite.advance import advance, go_idle, stand_ready, take_lane_away, tell_awaiting
-from inturn.store.sqlite.lane import Lane, Message, delete_state, head_of, persist_state, put, read_lane
+from inturn.store.sqlite.advance import (
+    advance,
+    go_idle,
+    stand_ready,
+    stop_yielding,
+    take_lane_away,
+    tell_awaiting,
+)
+from inturn.store.sqlite.kept import delete_state, persist_state
+from inturn.store.sqlite.lane import Lane, Message, head_of, put, read_lane
 from inturn.store.sqlite.transaction import Transaction
 
-LETTER = "keep, number, key, ident, rank, body, attempts, ttl, time_limit, accepted, errors"
+LETTER = "keep, number, key, ident, rank, body, attempts, ttl, time_limit, accepted, errors, rule, needs"
 
 
 def stop(tx: Transaction, key: str, how: Literal["paused", "parked"], why: str) -> None:
@@ -45,6 +53,8 @@ def clear(tx: Transaction, key: str) -> int:
     delete_state(tx, key)
     if lane:
         lane.waiting = 0
+        if lane.yields:
+            stop_yielding(lane)
         if lane.holder:
             take_lane_away(tx, lane, "the lane was cleared")
         stand_ready(tx, lane, "")
@@ -57,12 +67,13 @@ def replay(tx: Transaction, key: str, ident: str) -> bool:
     row = tx.one(f"DELETE FROM dead_letters WHERE key = ? AND ident = ? RETURNING {LETTER}", (key, ident))
     if row is None:
         return False
-    keep, *values, errors = row
+    keep, *values, errors, rule, needs = row
     lane = read_lane(tx, key) or Lane(key)
     left = persist_state(tx, key)
     lane.keep = max(lane.keep, left) or keep  # a state that was written since knows its own time
     message = Message(*values)
-    message.attempts, message.errors = 0, json.loads(errors)
+    message.attempts, message.errors, message.is_open = 0, json.loads(errors), False
+    message.rule_text, message.needs = rule, needs
     tx.execute("DELETE FROM marks WHERE key = ? AND ident = ?", (key, ident))
     put(tx, lane, message)
     stir(tx, lane)

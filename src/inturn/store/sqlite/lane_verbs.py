@@ -5,59 +5,55 @@ A verb that fails half-way is undone by the writer, which rolls the transaction 
 
 from __future__ import annotations
 
-import json
-import math
 from typing import Literal
 
-from inturn.store.lane import (
-    ANY_FENCE,
-    Begun,
-    Commit,
-    Ended,
-    Failure,
-    Left,
-    Opening,
-    Outcome,
-    Submission,
-    Submitted,
-)
-from inturn.store.sqlite.accept import MAX_MS, accept, deliver, give_next, new_message, stir
-from inturn.store.sqlite.advance import advance, bury, end_lease, lease_to, tell_awaiting
-from inturn.store.sqlite.lane import (
-    Lane,
-    Message,
+from inturn.store.lane import ANY_FENCE, Begun, Commit, Ended, Failure, Left, Opening, Submission, Submitted
+from inturn.store.sqlite.accept import accept, must_not_share, new_message, stir
+from inturn.store.sqlite.advance import advance, bury, end_lease, lease_to, stop_yielding, tell_awaiting
+from inturn.store.sqlite.arrive import arrive, deliver, postpone
+from inturn.store.sqlite.give import give_next, take_newer
+from inturn.store.sqlite.kept import (
     delete_state,
-    given,
-    has_message,
-    is_leased,
-    lane_ends,
+    point_mark,
     prolong_state,
-    put,
-    read_lane,
     read_mark,
-    read_message,
     read_state,
     renew_state,
-    running_message,
-    save_lane,
-    save_message,
-    take_out,
+    word_of,
     write_mark,
     write_state,
 )
+from inturn.store.sqlite.lane import (
+    Lane,
+    Message,
+    given,
+    has_message,
+    is_leased,
+    others_of,
+    put,
+    read_lane,
+    read_message,
+    running_message,
+    save_lane,
+    take_out,
+    was_lost,
+)
 from inturn.store.sqlite.transaction import Transaction, process_of
+from inturn.store.sqlite.watching import announce
 
-EXPECTS_S = 6.0
-"""Who awaits a result asks for it again sooner than this."""
 MOST_ERRORS = 20
 
 
 def submit(tx: Transaction, message: Submission) -> Submitted:
-    """Put a message into a lane, unless it is there already or was committed before."""
-    key, ident = message.key, message.ident
+    """Put a message into a lane, unless it is there already or was committed before.
+
+    What it does there is up to its rule.
+    """
+    key, ident, delay_ms = message.key, message.ident, message.delay_ms
+    must_not_share(message)
     mark = read_mark(tx, key, ident)
     if mark is not None:
-        return Submitted("duplicate", result=mark)
+        return Submitted(word_of(mark) or "duplicate", result=mark)
     if has_message(tx, key, ident):
         return Submitted("pending")
     lane = read_lane(tx, key)
@@ -67,20 +63,28 @@ def submit(tx: Transaction, message: Submission) -> Submitted:
     waiting = lane.waiting if lane else 0
     if lane and message.busy == "reject":
         return Submitted("busy", waiting, b"", lane.holder, tx.now - lane.began, lane.stopped)
+    if delay_ms > 0 and message.cap > 0:  # the delayed ones are in no mailbox
+        (waiting,) = tx.one("SELECT count(*) FROM messages WHERE key = ?", (key,))
     if 0 < message.cap <= waiting:
         return Submitted("full", waiting)
     ahead = waiting + (1 if lane and lane.holder else 0)
     lane = lane or Lane(key)
-    new = new_message(tx, lane, ident, message.body, message.ttl_ms, message.limit_ms, rank=-message.priority)
-    new.late = tx.now + message.late_ms if message.late_ms > 0 else 0
-    accept(tx, lane, new, message.keep_ms)
+    ttl, limit = message.ttl_ms, message.limit_ms
+    new = new_message(tx, key, ident, message.body, ttl, limit, priority=message.priority, rule=message.rule)
+    new.late = tx.now + delay_ms + message.late_ms if message.late_ms > 0 else 0
+    if delay_ms > 0:
+        if postpone(tx, lane, new, message.keep_ms, delay_ms):
+            stir(tx, lane)
+        return Submitted("delayed")
+    arrive(tx, lane, new, message.keep_ms)
     stir(tx, lane)
     return Submitted("accepted", ahead)
 
 
 def begin(tx: Transaction, opening: Opening) -> Begun:
     """Begin an inline turn, ask again after a lost reply, or confirm an offered turn: always the same call."""
-    key, token, _, ident, has_id, ttl, limit, keep, busy, cap = opening
+    key, token, _, ident, has_id, ttl, limit, keep, busy, cap, rule, _ = opening
+    must_not_share(opening)
     if has_id:
         mark = read_mark(tx, key, ident)
         if mark is not None:
@@ -88,10 +92,12 @@ def begin(tx: Transaction, opening: Opening) -> Begun:
     lane = read_lane(tx, key)
     process = process_of(token)
     tx.touch(process)
+    mine = new_message(tx, key, ident, b"", ttl, limit, caller=token, rule=rule)
 
     def begin_now() -> Begun:
         free = Lane(key, keep=keep)
-        lease_to(tx, free, token, ident, ttl, limit)
+        mine.attempts = 1
+        lease_to(tx, free, token, mine)
         save_lane(tx, free)
         return Begun("granted", free.granted, read_state(tx, key), sent_at=tx.sent_at)
 
@@ -122,7 +128,7 @@ def begin(tx: Transaction, opening: Opening) -> Begun:
     if 0 < cap <= waiting:
         return Begun("full", ahead=waiting, sent_at=tx.sent_at)
     tx.forget_loss(token)  # an offer that lapsed left a note, and the token begins anew
-    accept(tx, lane, new_message(tx, lane, ident, b"", ttl, limit, caller=token), keep)
+    accept(tx, lane, mine, keep)
     stir(tx, lane)
     tx.has_places = tx.has_places or process == tx.process
     return Begun("waiting", ahead=waiting, sent_at=tx.sent_at)
@@ -143,6 +149,7 @@ def leave(tx: Transaction, key: str, token: str, ident: str, fence: int) -> Left
         if lane.lapse > 0:
             tx.untell("turn", token, key)
         tell_awaiting(tx, lane.awaited, key, lane.running)
+        announce(tx, key, "back", lane.granted, "left")
         end_lease(lane)
         advance(tx, lane)
         return Left("released")
@@ -152,20 +159,23 @@ def leave(tx: Transaction, key: str, token: str, ident: str, fence: int) -> Left
         tell_awaiting(tx, message.watchers, key, ident)
         advance(tx, lane)
         return Left("left")
-    return Left("lost" if _was_lost(tx, token, fence) else "gone")
-
-
-def _was_lost(tx: Transaction, token: str, fence: int) -> bool:
-    """A lease that was taken away left a note; one that is older than this file went with another."""
-    return tx.is_lost(token) or 0 < fence < (tx.era or math.inf)
+    if lane and lane.yields == token:  # it was interrupted, and has ended now
+        stop_yielding(lane)
+        advance(tx, lane)
+    return Left("lost" if was_lost(tx, token, fence) else "gone")
 
 
 def commit(tx: Transaction, commit: Commit) -> Ended:
     """The one transition in which a turn's effects become real: state, result, sends, and the lane goes on."""
-    key, token, fence, ident, is_submitted, state_op, state, keep_ms, window_ms, result, sends, next_token, can = commit
+    key, token, fence, ident, is_submitted, state_op, state, keep_ms, window_ms, result, sends = commit[:11]
+    next_token, can, have, unless_newer = commit[11:]
     lane = read_lane(tx, key)
     if lane is None or lane.holder != token or lane.granted != fence:
         return _ended_before(tx, "committed", lane, token, fence, next_token)
+    if unless_newer and is_submitted:
+        newer = take_newer(tx, lane, have)
+        if newer:
+            return Ended("newer", None, 1, newer)
     if window_ms > 0:
         write_mark(tx, key, ident, result, window_ms)
     # The common case, in fewer steps than below: an inline turn, nobody behind it, no sends.
@@ -177,14 +187,18 @@ def commit(tx: Transaction, commit: Commit) -> Ended:
         else:
             prolong_state(tx, lane, keep_ms)
         tx.execute("DELETE FROM lanes WHERE key = ?", (key,))
+        announce(tx, key, "commit", fence, ident)
         return Ended("committed", None, 1)
 
     awaited = lane.awaited
     if is_submitted:
-        message = running_message(tx, lane)
-        awaited = message.watchers
-        take_out(tx, lane, message)
+        lead = running_message(tx, lane)
+        awaited = lead.watchers
+        take_out(tx, lane, lead)
+        _end_burst(tx, lane, lead, have, window_ms)
     deliver(tx, lane, sends)
+    announce(tx, key, "commit", fence, ident)
+    lane.cuts = 0
     tell_awaiting(tx, awaited, key, ident)
     if state_op == "set":
         write_state(tx, key, state, None)  # its time begins when the lane is idle
@@ -197,24 +211,55 @@ def commit(tx: Transaction, commit: Commit) -> Ended:
     return Ended("committed", give_next(tx, lane, next_token, can), 1)
 
 
+def _end_burst(tx: Transaction, lane: Lane, lead: Message, have: int, window_ms: int) -> None:
+    for position, other in enumerate(others_of(tx, lead), start=1):
+        if position < have:  # all of a burst have one result
+            if window_ms > 0:
+                point_mark(tx, lane.key, other.ident, lead.ident, window_ms)
+            take_out(tx, lane, other)
+            tell_awaiting(tx, other.watchers, lane.key, other.ident)
+        else:  # it came into the turn, but the turn has never seen it
+            put(tx, lane, other)
+
+
 def fail(tx: Transaction, failure: Failure) -> Ended:
     """A turn of a submitted message ends with nothing done."""
-    key, token, fence, how, delay_ms, error, why, next_token, can = failure
+    key, token, fence, how, delay_ms, error, why, next_token, can, attempts, version = failure
     lane = read_lane(tx, key)
     if lane is None or lane.holder != token or fence not in (lane.granted, ANY_FENCE):
-        return _ended_before(tx, "failed", lane, token, fence, next_token)
+        ended = _ended_before(tx, "failed", lane, token, fence, next_token)
+        if lane and ended.next is None and lane.yields == token:  # it was interrupted, and has ended now
+            stop_yielding(lane)
+            advance(tx, lane)
+        return ended
     message = running_message(tx, lane)
     if error:
         message.errors.append(error)
         if len(message.errors) > MOST_ERRORS:
             del message.errors[1]  # the first one and the last ones say most
+    announce(tx, key, "back" if how == "back" else "fail", lane.granted, f"{how} {why}")
     end_lease(lane)
+    if how != "back":
+        lane.cuts = 0
     if how == "dead":
+        # a burst is split before; what else is in the turn has come into it without its handler having seen it
+        for other in others_of(tx, message):
+            put(tx, lane, other)
+        message.together = []
         bury(tx, lane, message)
+    elif how == "split":
+        for each in (message, *others_of(tx, message)):
+            each.after, each.attempts, each.is_open = tx.now + delay_ms, attempts, False
+            each.errors, each.together = message.errors, []
+            put(tx, lane, each)
     else:
+        if version:
+            message.needs = f"@{version}"
         if how == "retry":
-            message.after = tx.now + delay_ms
-        elif not error:
+            message.after, message.is_open = tx.now + delay_ms, False
+        elif error:
+            message.is_open = False
+        else:
             message.attempts -= 1
         if how == "park":
             lane.stopped, lane.why = "parked", why
@@ -233,43 +278,4 @@ def _ended_before(
     """The lease is not the caller's: because it was lost, or because this call has been here before."""
     if lane and next_token and lane.holder == next_token:
         return Ended(status, given(tx, lane, running_message(tx, lane)), 1)
-    return Ended("lost" if _was_lost(tx, token, fence) else "gone", None, 1)
-
-
-def confirm(tx: Transaction, key: str, token: str) -> bool:
-    """Whether a turn's lease is still known here."""
-    lane = read_lane(tx, key)
-    return lane is not None and lane.holder == token and is_leased(tx, lane)
-
-
-def attend(tx: Transaction, process: str, key: str, ident: str) -> Outcome:
-    """What became of a message; if that is still open, this process will be told."""
-    tx.untell("settled", f"{process}#0", f"{key}\0{ident}")
-    mark = read_mark(tx, key, ident)
-    if mark is not None:
-        return Outcome("done", mark)
-    message = read_message(tx, key, ident)
-    if message:
-        message.watchers = _with(process, message.watchers)
-        save_message(tx, message)
-        return _pending(tx)
-    lane = read_lane(tx, key)
-    if lane and lane.running == ident:
-        lane.awaited = _with(process, lane.awaited)
-        # if its caller dies, nobody else may ever ask for this lane
-        lane.alarm = min(lane.alarm or MAX_MS, lane_ends(tx, lane))
-        save_lane(tx, lane)
-        return _pending(tx)
-    letter = tx.one("SELECT attempts, errors FROM dead_letters WHERE key = ? AND ident = ?", (key, ident))
-    if letter:
-        return Outcome("dead", b"", letter[0], tuple(json.loads(letter[1])))
-    return Outcome("unknown")
-
-
-def _with(process: str, processes: str) -> str:
-    return processes if process in processes.split() else f"{processes} {process}"
-
-
-def _pending(tx: Transaction) -> Outcome:
-    tx.expects_until = max(tx.expects_until, tx.sent_at + EXPECTS_S)
-    return Outcome("pending")
+    return Ended("lost" if was_lost(tx, token, fence) else "gone", None, 1)

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 from inturn.store.lane import DeadView, HandlerRow, LaneList, LaneRow, LaneView, MessageView, read_ident
 from inturn.store.protocol import PLACE_LIVES_MS
-from inturn.store.sqlite.lane import LANE, MESSAGE, Lane, Message, is_leased, message_of, read_lane, read_message
+from inturn.store.sqlite.lane import (
+    LANE,
+    MESSAGE,
+    Lane,
+    Message,
+    is_leased,
+    mailbox,
+    message_of,
+    others_of,
+    read_lane,
+    read_message,
+)
 from inturn.store.sqlite.transaction import Transaction
 
+Place = Literal["running", "waiting", "delayed"]
 DEAD = "key, ident, body, attempts, accepted, died, errors"
 
 
@@ -42,15 +54,19 @@ def lanes(tx: Transaction, limit: int) -> LaneList:
 
 
 def lane(tx: Transaction, key: str, limit: int) -> LaneView:
-    """What one lane looks like now; the message that runs comes first, then the first `limit` that wait."""
+    """What one lane looks like now: what runs, the first `limit` that wait, and as many that are delayed."""
     lane = read_lane(tx, key) or Lane(key)
     held = is_leased(tx, lane)
     running = read_message(tx, key, lane.running) if held else None
-    rows = tx.execute(
-        f"SELECT {MESSAGE} FROM messages WHERE key = ? AND waits = 1 ORDER BY rank, number LIMIT ?", (key, limit)
-    ).fetchall()
-    messages = [running] if running else []
-    messages += [message_of(row) for row in rows]
+    messages = _burst_views(tx, running, "running") if running else []
+    for lead in mailbox(tx, key, limit):
+        messages += _burst_views(tx, lead, "waiting")
+    delayed = tx.execute(
+        f"SELECT {MESSAGE} FROM messages INDEXED BY messages_by_ident WHERE key = ? AND delayed = 1 "
+        "ORDER BY after LIMIT ?",
+        (key, limit),
+    )
+    messages += [_message_view(tx, message_of(row), "delayed") for row in delayed.fetchall()]
     state, until = tx.one(
         "SELECT state, until FROM states WHERE key = ? AND (until IS NULL OR until > ?)", (key, tx.now)
     ) or (None, None)
@@ -58,15 +74,21 @@ def lane(tx: Transaction, key: str, limit: int) -> LaneView:
     return LaneView(
         key, lane.holder if held else "", lane.granted if held else 0, tx.now - lane.began if held else 0,
         lane.running if held else "", lane.stopped, lane.why, lane.ready, lane.waiting, state, ttl_ms,
-        tuple(_message_view(tx, message) for message in messages),
+        tuple(messages),
     )  # fmt: skip
 
 
-def _message_view(tx: Transaction, message: Message) -> MessageView:
+def _burst_views(tx: Transaction, lead: Message, place: Place) -> list[MessageView]:
+    lead_id = read_ident(lead.ident)[1]
+    others = [_message_view(tx, other, place, lead_id) for other in others_of(tx, lead)]
+    return [_message_view(tx, lead, place), *others]
+
+
+def _message_view(tx: Transaction, message: Message, place: Place, lead_id: str = "") -> MessageView:
     handler, message_id = read_ident(message.ident)
     return MessageView(
         handler, message_id, -message.rank, message.attempts, tx.now - message.accepted,
-        max(0, message.after - tx.now), bool(message.caller), message.body, tuple(message.errors),
+        max(0, message.after - tx.now), bool(message.caller), message.body, tuple(message.errors), place, lead_id,
     )  # fmt: skip
 
 

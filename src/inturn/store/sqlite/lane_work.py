@@ -6,22 +6,11 @@ import json
 from collections.abc import Sequence
 
 from inturn.store.lane import Claimed, Given
-from inturn.store.sqlite.accept import give_next
-from inturn.store.sqlite.advance import add_error, advance, bury, end_lease
-from inturn.store.sqlite.lane import (
-    LANE,
-    MESSAGE,
-    Lane,
-    given,
-    is_leased,
-    message_of,
-    put,
-    read_lane,
-    read_message,
-    read_state,
-    running_message,
-    save_lane,
-)
+from inturn.store.sqlite.advance import advance, end_lease, stop_yielding
+from inturn.store.sqlite.due import advance_due, arrive_due, bury_late, lanes_due
+from inturn.store.sqlite.give import give_next
+from inturn.store.sqlite.kept import read_state
+from inturn.store.sqlite.lane import LANE, Lane, given, put, read_lane, running_message
 from inturn.store.sqlite.transaction import Transaction
 
 CLAIM_NOTE_MS = 60_000
@@ -44,6 +33,7 @@ def claim(tx: Transaction, process: str, call: str, can: Sequence[str], count: i
     tx.execute("INSERT OR REPLACE INTO workers VALUES (?, ?)", (process, "\0" + "".join(f"{name}\0" for name in can)))
     tx.execute("DELETE FROM idle WHERE process = ?", (process,))
     tx.execute("DELETE FROM inbox WHERE process = ? AND kind = 'ready'", (process,))
+    arrive_due(tx)
     bury_late(tx)
     advance_due(tx)
     has_more = True
@@ -63,44 +53,13 @@ def claim(tx: Transaction, process: str, call: str, can: Sequence[str], count: i
         for handler in can:
             tx.execute("INSERT INTO idle VALUES (?, ?, ?)", (handler, tx.tick(), process))
         tx.expects_until = max(tx.expects_until, tx.sent_at + EXPECTS_S)
-    (soonest,) = tx.one(
-        "SELECT min(due) FROM (SELECT min(alarm) AS due FROM lanes WHERE alarm IS NOT NULL "
-        "UNION ALL SELECT min(late) FROM messages WHERE late > 0)",
-        (),
-    )
+    soonest = lanes_due(tx)
     return Claimed(turns, -1 if soonest is None else max(0, soonest - tx.now))
 
 
 def _first_ready(tx: Transaction, handler: str) -> Lane | None:
     row = tx.one(f"SELECT {LANE} FROM lanes WHERE ready = ? AND place > 0 ORDER BY place LIMIT 1", (handler,))
     return Lane(*row) if row else None
-
-
-def advance_due(tx: Transaction) -> None:
-    """Lanes whose alarm has come."""
-    rows = tx.execute(f"SELECT {LANE} FROM lanes WHERE alarm <= ? ORDER BY alarm LIMIT 64", (tx.now,)).fetchall()
-    for row in rows:
-        advance(tx, Lane(*row))
-
-
-def bury_late(tx: Transaction) -> None:
-    """Messages that should have begun by a time that has passed, and never did; also behind a turn that runs.
-
-    Follows lua/include/due.lua.
-    """
-    rows = tx.execute(
-        f"SELECT {MESSAGE} FROM messages WHERE late > 0 AND late < ? ORDER BY late LIMIT 64", (tx.now,)
-    ).fetchall()
-    for row in rows:
-        found = message_of(row)
-        lane, message = read_lane(tx, found.key), read_message(tx, found.key, found.ident)
-        if lane and message:  # `advance` has buried it, if it came behind another late one
-            add_error(tx, message, "LaneTimeout", "not begun in time")
-            bury(tx, lane, message)
-            if is_leased(tx, lane):
-                save_lane(tx, lane)
-            else:
-                advance(tx, lane)
 
 
 def unclaim(tx: Transaction, call: str) -> int:
@@ -127,6 +86,9 @@ def unclaim(tx: Transaction, call: str) -> int:
             end_lease(lane)
             advance(tx, lane)
             count += 1
+        elif lane and lane.yields == token:
+            stop_yielding(lane)
+            advance(tx, lane)
     return count
 
 

@@ -17,10 +17,11 @@ from inturn.store.lane import (
     Left,
     Opening,
     Outcome,
+    Steered,
     Submission,
     Submitted,
 )
-from inturn.store.sqlite import lane_admin, lane_verbs, lane_views, lane_work
+from inturn.store.sqlite import lane_admin, lane_fates, lane_verbs, lane_views, lane_work
 from inturn.store.sqlite.calling import Caller
 
 
@@ -49,11 +50,17 @@ class LaneVerbs(Caller):
     async def fail(self, failure: Failure) -> Ended:
         return await self._call(lane_verbs.fail, failure)
 
+    async def steer(self, key: str, token: str, fence: int, have: int) -> Steered:
+        return await self._call(lane_fates.steer, key, token, fence, have)
+
+    async def cancel(self, key: str, ident: str, window_ms: int) -> Literal["cancelled", "begun", "ended"]:
+        return await self._call(lane_fates.cancel, key, ident, window_ms)
+
     async def confirm(self, key: str, token: str) -> bool:
-        return await self._call(lane_verbs.confirm, key, token)
+        return await self._call(lane_fates.confirm, key, token)
 
     async def attend(self, key: str, ident: str) -> Outcome:
-        return await self._call(lane_verbs.attend, self.process, key, ident)
+        return await self._call(lane_fates.attend, self.process, key, ident)
 
     async def forward(self, source: int, target: int) -> int:
         """There is one partition: sends are in their lanes with the commit."""

@@ -23,6 +23,7 @@ class LockVerbs(Caller):
         return await self._call(beat.beat, self.process, noted)
 
     async def depart(self) -> None:
+        self.ears.clear()  # else we would say again that we watch
         await self._call(beat.depart, self.process)
 
     async def edges(self, owners: Sequence[str]) -> list[Edge]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from inturn.store.protocol import Grant, Kind, Notice
 LOST_NOTE_MS = 60_000
 
 Row = tuple[Any, ...]
+Audience = Mapping[str, Sequence[str]]
+"""Who watches: key -> processes."""
 WallClock = Callable[[], int]
 
 
@@ -32,11 +34,14 @@ def process_of(token: str) -> str:
 
 
 class Transaction:
-    """`now` and `now_us` stand still within it. `notices` are for this process, once it is committed."""
+    """`now` and `now_us` stand still within it.
+
+    `notices` are for this process, once it is committed; so is `heard`, what was said of lanes that are watched.
+    """
 
     __slots__ = (
-        "_changes", "_fence", "_seen", "connection", "era", "execute", "expects_until", "has_places", "is_told",
-        "notices", "now", "now_us", "process", "sent_at",
+        "_changes", "_fence", "_seen", "audience", "connection", "era", "execute", "expects_until", "has_places",
+        "heard", "is_told", "notices", "now", "now_us", "process", "sent_at", "unheard", "watching",
     )  # fmt: skip
 
     def __init__(self, connection: sqlite3.Connection, process: str, wall: WallClock = wall_us) -> None:
@@ -44,7 +49,9 @@ class Transaction:
         self.execute = connection.execute
         self.process = process
         self.sent_at = clock.now()
-        stored_us, fence, self.era = self.execute("SELECT now_us, fence, era FROM store").fetchone()
+        stored_us, fence, self.era, self.watching = self.execute(
+            "SELECT now_us, fence, era, watching FROM store"
+        ).fetchone()
         self._fence: int = fence
         self.now_us: int = max(stored_us, wall())
         self.now = self.now_us // 1000
@@ -55,13 +62,21 @@ class Transaction:
         """A place of ours was added, for a lock or for an inline turn."""
         self.expects_until = 0.0
         """Until then (our clock) a notice may well come: for an idle worker of ours, or about a result."""
+        self.audience: Audience = {}
+        """Whoever makes the transaction knows it, and need not look for it in every one."""
+        self.heard: list[tuple[str, bytes]] = []
+        self.unheard: dict[str, int] = {}
+        """How much each process that was told of it in this transaction has not heard yet: see `watching.py`."""
         self._seen: dict[str, int] = {}
         self._changes = connection.total_changes
 
     def end(self) -> None:
         """A transaction that only read writes nothing, and so costs no sync of the disk."""
         if self.connection.total_changes != self._changes:
-            self.execute("UPDATE store SET now_us = ?, fence = ?, era = ?", (self.now_us, self._fence, self.era))
+            self.execute(
+                "UPDATE store SET now_us = ?, fence = ?, era = ?, watching = ?",
+                (self.now_us, self._fence, self.era, self.watching),
+            )
         self.execute("COMMIT")
 
     def one(self, sql: str, values: Row) -> Any:

@@ -21,8 +21,10 @@ from inturn.store import clock
 from inturn.store.protocol import Notice
 from inturn.store.sqlite import lifecycle
 from inturn.store.sqlite.address import Address
+from inturn.store.sqlite.asides import Asides
 from inturn.store.sqlite.calls import Job
 from inturn.store.sqlite.connection import explain, is_busy, is_passing, open_connection
+from inturn.store.sqlite.ears import Ears
 from inturn.store.sqlite.inbox import Inbox
 from inturn.store.sqlite.transaction import Transaction, WallClock
 
@@ -44,12 +46,14 @@ class Writer:
         timeout_s: float,
         wall: WallClock,
         tell: Callable[[Notice], None],
+        ears: Ears,
     ) -> None:
         self._address = address
         self._process = process
         self._timeout_s = timeout_s
         self._wall = wall
         self._tell = tell
+        self._ears = ears
         self._queue: SimpleQueue[list[Job] | None] = SimpleQueue()
         self._backlog: deque[Job] = deque()
         self._is_stopping = False
@@ -58,13 +62,20 @@ class Writer:
         """Held while the connection is used."""
         self._obstacle: sqlite3.Error | None = None
         """Why nothing could be committed of late."""
-        self._inbox = Inbox(process)
+        self._inbox = Inbox(process, ears)
+        self._asides = Asides(str(address), process, timeout_s, ears)
         self._thread = threading.Thread(target=self._main, name="inturn-sqlite", daemon=True)
         self._thread.start()
         lifecycle.watch_writer(self)
 
     def put(self, jobs: list[Job]) -> None:
         self._queue.put(jobs)
+
+    def say(self, key: str, text: bytes) -> None:
+        """To those who watch the lane in other processes, if there are any."""
+        jobs = self._asides.say(key, text)
+        if jobs:
+            self._queue.put(jobs)
 
     def stop(self, within_s: float | None = None) -> None:
         """Finish what was put, then end. A call that was not begun has a deadline; a disk that hangs has none."""
@@ -82,7 +93,7 @@ class Writer:
                 if self._is_stopping:
                     jobs = [job for job in jobs if not job.is_moot()]
                 if jobs:
-                    self._run(jobs)
+                    self._run_wanted(jobs)
                 elif self._is_stopping:
                     return
                 if not self._is_stopping:
@@ -105,6 +116,17 @@ class Writer:
                 else:
                     backlog.extend(jobs)
         return [backlog.popleft() for _ in range(min(len(backlog), BATCH))]
+
+    def _run_wanted(self, jobs: list[Job]) -> None:
+        """All but what would be said to nobody."""
+        if self._asides.are_among(jobs):
+            with self._using:
+                try:
+                    jobs = self._asides.sift(jobs, self._connection)
+                except sqlite3.Error as error:  # the transaction finds out
+                    log.debug("not known who watches %s: %s", self._address, error)
+        if jobs:
+            self._run(jobs)
 
     def _run(self, jobs: list[Job]) -> None:
         todo, failure = self._try(jobs)
@@ -141,6 +163,8 @@ class Writer:
             else:
                 self._obstacle = None
                 self._inbox.committed(tx)
+                for key, text in tx.heard:
+                    self._ears.hear(key, text)
                 for notice in tx.notices:
                     self._pass_on(notice)
                 return [], None
@@ -162,6 +186,7 @@ class Writer:
         try:
             connection.execute("BEGIN IMMEDIATE")
             tx = Transaction(connection, self._process, self._wall)
+            self._asides.meet(tx)
             for job in jobs:
                 job.answer = job.verb(tx, *job.args)
             tx.end()
@@ -201,6 +226,9 @@ class Writer:
                     log.debug("inbox of %s not read: %s", self._process, error)
         for notice in notices:
             self._pass_on(notice)
+        chores = self._asides.chores(self._inbox, at)
+        if chores:
+            self._queue.put(chores)
 
     def _pass_on(self, notice: Notice) -> None:
         try:
@@ -213,6 +241,7 @@ class Writer:
     def _close(self) -> None:
         connection, self._connection = self._connection, None
         self._inbox.reopened()
+        self._asides.reopened()
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()

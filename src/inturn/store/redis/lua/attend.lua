@@ -2,11 +2,12 @@
 -- What became of a message; if that is still open, this process will be told.
 -- KEYS  lanes state mail msgs fence processes alarms era letters inbox, mark
 -- ARGV  prefix key process, ident deadline_ms
--- returns  done result | dead attempts errors | pending | unknown | stale
+-- returns  done mark | dead attempts errors | pending | unknown | stale
 -- include clock partition lane
 local key, process, ident = ARGV[2], ARGV[3], ARGV[4]
 redis.call('SREM', KEYS[10], 'settled ' .. process .. '#0 ' .. key .. '\0' .. ident)
 local mark = redis.call('GET', KEYS[11])
+if mark and mark:byte() == 1 then mark = redis.call('GET', prefix .. 'mark:' .. key .. '\0' .. mark:sub(2)) end
 if mark then return { 'done', mark } end
 
 local function with_me(processes)

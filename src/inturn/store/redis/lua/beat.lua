@@ -4,7 +4,7 @@
 -- ARGV  prefix process, the notices that it has taken note of, deadline_ms
 -- returns  beat now_us era last_seen_ms(0: unknown here) due_in_ms(-1: nothing) notices
 --          partitions that sends wait for | stale
--- include clock partition lock tell settle lane advance due worker
+-- include clock partition lock tell settle lane share burst advance accept arrive due worker
 local process = ARGV[2]
 local last_seen = seen_at(process)
 seen_now(process)
@@ -16,6 +16,8 @@ end
 for _, name in ipairs(redis.call('SRANDMEMBER', KEYS[3], 4)) do
   settle(lock_named(name), nil)
 end
+keep_shared(process)
+arrive_due()
 bury_late()
 advance_due()
 for _, key in ipairs(redis.call('HRANDFIELD', KEYS[8], 4)) do
@@ -35,5 +37,5 @@ if not era then
   era = string.format('%.0f', now_us)
   redis.call('SET', KEYS[7], era)
 end
-return { 'beat', now_us, tonumber(era), last_seen, due_in(KEYS[6], KEYS[9], prefix .. 'lates'),
+return { 'beat', now_us, tonumber(era), last_seen, due_in(KEYS[6], KEYS[9], prefix .. 'lates', prefix .. 'later'),
   redis.call('SRANDMEMBER', KEYS[2], 1000), redis.call('SMEMBERS', KEYS[10]) }

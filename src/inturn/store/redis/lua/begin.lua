@@ -1,7 +1,7 @@
 #!lua
 -- Begin an inline turn, ask again after a lost reply, or confirm an offered turn: always the same call.
 -- KEYS  lanes state mail msgs fence processes alarms era, mark
--- ARGV  prefix key process ttl_ms limit_ms keep_ms, token ident has_id(0|1) busy(wait|reject) cap deadline_ms
+-- ARGV  prefix key process ttl_ms limit_ms keep_ms, token ident has_id(0|1) busy(wait|reject) cap rule shares deadline_ms
 -- returns  granted fence state(false: none) | waiting position | duplicate result | pending
 --          | busy token since_ms waiting stopped | full waiting | stale
 -- include clock partition
@@ -13,17 +13,18 @@ end
 local ttl, limit = tonumber(ARGV[4]), tonumber(ARGV[5])
 local packed = redis.call('HGET', KEYS[1], key)
 seen_now(ARGV[3])
-if not packed then
-  local fence = tick()
-  redis.call('HSET', KEYS[1], key,
-    cmsgpack.pack({ token, fence, ttl, now + limit + ttl, 0, now, ident, '', '', '', tonumber(ARGV[6]), '' }))
+if not packed and ARGV[13] == '' then
+  local fence, allows = tick(), ARGV[12] == '' and 0 or 1
+  redis.call('HSET', KEYS[1], key, cmsgpack.pack({ token, fence, ttl, now + limit + ttl, 0, now, ident, '', '', '',
+    tonumber(ARGV[6]), '', allows, 0, '', 0, '' }))
+  redis.call('SPUBLISH', prefix .. 'watch:' .. key, string.format('begin %.0f 1 ', fence) .. ident)
   return { 'granted', fence, redis.call('GET', KEYS[2]) }
 end
 
 -- include lane
-local lane = cmsgpack.unpack(packed)
+local lane = packed and cmsgpack.unpack(packed)
 -- include tell
-if lane[HOLDER] == token then
+if lane and lane[HOLDER] == token then
   if lane[LAPSE] > 0 then
     lane[LAPSE] = 0
     untell(token, turn_notice(token, key))
@@ -36,23 +37,26 @@ if message and message[CALLER] == token then
   return { 'waiting', redis.call('ZRANK', KEYS[3], mail_member(ident, message)) }
 end
 
--- include advance accept
-if not is_leased(lane) then
+-- include share burst advance accept
+if lane and not is_leased(lane) then
   advance(key, lane)
   lane, message = read_lane(key), read_message(key, ident)
 end
 if message or (lane and lane[RUNNING] == ident) then return { 'pending' } end
-if not lane then
+local mine = new_message('1000', '', ttl, limit, 0, token, ARGV[12], ARGV[13])
+local held_until = lane and 0 or shared_until(ARGV[13])
+if not lane and held_until == 0 then
   lane = new_lane()
-  lane[KEEP] = tonumber(ARGV[6])
-  lease_to(lane, token, ident, ttl, limit)
+  lane[KEEP], mine[ATTEMPTS] = tonumber(ARGV[6]), 1
+  lease_to(key, lane, token, ident, mine)
   save_lane(key, lane)
   return { 'granted', lane[GRANTED], redis.call('GET', KEYS[2]) }
 end
+lane = lane or new_lane() -- nobody has the lane, but someone else has the plain key
 local waiting, cap = redis.call('ZCARD', KEYS[3]), tonumber(ARGV[11])
 if ARGV[10] == 'reject' then return { 'busy', lane[HOLDER], now - lane[BEGAN], waiting, lane[STOPPED] } end
 if cap > 0 and waiting >= cap then return { 'full', waiting } end
 redis.call('DEL', prefix .. 'lost:' .. token) -- an offer that lapsed left a note, and the token begins anew
-accept(key, lane, ident, new_message('1000', '', ttl, limit, 0, token), tonumber(ARGV[6]))
+accept(key, lane, ident, mine, tonumber(ARGV[6]))
 stir(key, lane, ident)
 return { 'waiting', waiting }

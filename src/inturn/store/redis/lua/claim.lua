@@ -3,7 +3,7 @@
 -- KEYS  lanes alarms fence processes era workers, note
 -- ARGV  prefix process can(each handler between two NULs), call count note_ms deadline_ms
 -- returns  claimed due_in_ms(-1: nothing) turns | stale; a turn: key token state(false: none) given (include/lane.lua)
--- include clock partition tell lane advance give due worker
+-- include clock partition tell lane share burst advance accept arrive give due worker
 local process, can, call, count = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local turns, note = {}, {}
 
@@ -17,7 +17,7 @@ if before then -- a repeat: what was given the first time, as far as it is still
   for _, pair in ipairs(cmsgpack.unpack(before)) do
     local lane = read_lane(pair[1])
     if lane and lane[HOLDER] == pair[2] then
-      turns[#turns + 1] = turn_of(pair[1], pair[2], given(lane, lane[RUNNING], read_message(pair[1], lane[RUNNING])))
+      turns[#turns + 1] = turn_of(pair[1], pair[2], given(pair[1], lane))
     end
   end
   return { 'claimed', 0, turns }
@@ -25,6 +25,7 @@ end
 
 redis.call('HSET', KEYS[6], process, can)
 not_idle(process, can)
+arrive_due()
 bury_late()
 advance_due()
 local has_more = true
@@ -49,4 +50,4 @@ redis.call('SET', KEYS[7], cmsgpack.pack(note), 'PX', ARGV[6])
 if #turns < count then
   for handler in can:gmatch('%Z+') do redis.call('SADD', prefix .. 'idle:' .. handler, process) end
 end
-return { 'claimed', due_in(KEYS[2], prefix .. 'lates'), turns }
+return { 'claimed', due_in(KEYS[2], prefix .. 'lates', prefix .. 'later'), turns }

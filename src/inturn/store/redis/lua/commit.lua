@@ -2,12 +2,13 @@
 -- The one transition in which a turn's effects become real: state, result, sends, and the lane goes on.
 -- KEYS  lanes state mail msgs fence processes alarms era, mark
 -- ARGV  prefix key, token fence state_op(keep|set|del) state keep_ms ident window_ms(0: no mark) result
---       is_submitted(0|1) next_token('': no more for this worker) can, sends, deadline_ms
---       a send: partition('': this one) key ident body ttl_ms limit_ms keep_ms is_fresh(1: its id cannot be a duplicate)
--- returns  committed (next) | lost | gone (a repeat finds it so) | stale; next: see `given` in include/lane.lua
+--       is_submitted(0|1) next_token('': no more for this worker) can have(how many messages the turn has)
+--       unless_newer(0|1), sends (include/send.lua), deadline_ms
+-- returns  committed (next) | newer messages {ident body waited_ms}: they are in the turn, and nothing was written
+--          | lost | gone (a repeat finds it so) | stale; next: see `given` in include/lane.lua
 -- include clock partition
 local key, token, ident, window = ARGV[2], ARGV[3], ARGV[8], tonumber(ARGV[9])
-local HOLDER, GRANTED, STOPPED, KEEP, AWAITED = 1, 2, 8, 11, 12 -- see include/lane.lua
+local HOLDER, GRANTED, STOPPED, KEEP, AWAITED, SHARED = 1, 2, 8, 11, 12, 17 -- see include/lane.lua
 local packed = redis.call('HGET', KEYS[1], key)
 local lane = packed and cmsgpack.unpack(packed)
 
@@ -23,30 +24,49 @@ local function finish()
     redis.call('PEXPIRE', KEYS[2], is_held and math.max(lane[KEEP], ARGV[7]) or ARGV[7], is_held and 'NX' or 'GT')
   end
   redis.call('HDEL', KEYS[1], key)
+  redis.call('SPUBLISH', prefix .. 'watch:' .. key, string.format('commit %.0f ', lane[GRANTED]) .. ident)
   return { 'committed' }
 end
 
 local is_alone
 if lane and lane[HOLDER] == token and lane[GRANTED] == tonumber(ARGV[4]) then
+  if ARGV[15] == '1' and ARGV[11] == '1' then
+    -- include lane burst steer
+    local newer = steer(key, lane, tonumber(ARGV[14]))
+    if #newer > 0 then return { 'newer', newer } end
+  end
   if window > 0 then redis.call('SET', KEYS[9], ARGV[10], 'PX', window) end
-  is_alone = ARGV[11] == '0' and lane[STOPPED] == '' and lane[AWAITED] == ''
-  if is_alone and #ARGV == 14 and redis.call('EXISTS', KEYS[3]) == 0 then return finish() end
+  is_alone = ARGV[11] == '0' and lane[STOPPED] == '' and lane[AWAITED] == '' and lane[SHARED] == ''
+  if is_alone and #ARGV == 16 and redis.call('EXISTS', KEYS[3]) == 0 then return finish() end
 else
   -- include lane
   if lane and ARGV[12] ~= '' and lane[HOLDER] == ARGV[12] then
-    return { 'committed', given(lane, lane[RUNNING], read_message(key, lane[RUNNING])) }
+    return { 'committed', given(key, lane) }
   end
   return lost_or_gone(token, tonumber(ARGV[4]))
 end
 
--- include tell lane advance accept
-local awaited = lane[AWAITED]
+-- include tell lane share burst advance accept arrive
+local fence, awaited = lane[GRANTED], lane[AWAITED]
 if ARGV[11] == '1' then
-  awaited = read_message(key, ident)[WATCHERS]
+  local lead = read_message(key, ident)
+  awaited = lead[WATCHERS]
   redis.call('HDEL', KEYS[4], ident)
+  for i, other in ipairs(others_of(lead)) do
+    local its = read_message(key, other)
+    if i < tonumber(ARGV[14]) then -- all of a burst have one result
+      if window > 0 then redis.call('SET', prefix .. 'mark:' .. key .. '\0' .. other, '\1' .. ident, 'PX', window) end
+      redis.call('HDEL', KEYS[4], other)
+      tell_awaiting(its[WATCHERS], key, other)
+    else -- it came into the turn, but the turn has never seen it
+      put(key, other, its)
+    end
+  end
 end
 -- include send
 if is_alone and redis.call('EXISTS', KEYS[3]) == 0 then return finish() end
+announce(key, 'commit', fence, ident)
+lane[CUTS] = 0
 -- include give
 if awaited ~= '' then tell_awaiting(awaited, key, ident) end
 if ARGV[5] == 'set' then

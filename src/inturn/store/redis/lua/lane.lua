@@ -1,24 +1,37 @@
 #!lua flags=no-writes
--- What one lane looks like now; its first `limit` waiting messages.
+-- What one lane looks like now; its first `limit` waiting messages, and as many that are delayed.
 -- KEYS  lanes state mail msgs fence processes alarms era
 -- ARGV  prefix key, limit deadline_ms
 -- returns  lane token fence since_ms ident stopped why ready waiting state(false: none) state_ttl_ms messages | stale
---          a message, the running one first: ident rank attempts age_ms due_in_ms is_inline(0|1) body errors
+--          a message, the running ones first: ident rank attempts age_ms due_in_ms is_inline(0|1) body errors
+--          place(running|waiting|delayed) lead('': itself)
 -- include clock partition lane
 local key = ARGV[2]
-local lane, messages = read_lane(key) or new_lane(), {}
+local lane, messages, shown = read_lane(key) or new_lane(), {}, {}
 
-local function look_at(ident)
+local look_at
+function look_at(ident, place, lead)
   local message = read_message(key, ident)
   if message then
+    shown[ident] = true
     messages[#messages + 1] = { ident, message[RANK], message[ATTEMPTS], now - message[ACCEPTED],
-      math.max(0, message[AFTER] - now), message[CALLER] ~= '' and 1 or 0, message[BODY], message[ERRORS] }
+      math.max(0, message[AFTER] - now), message[CALLER] ~= '' and 1 or 0, message[BODY], message[ERRORS], place, lead }
+    for _, other in ipairs(others_of(message)) do look_at(other, place, ident) end
   end
 end
 
 local held = is_leased(lane)
-if held then look_at(lane[RUNNING]) end
-for _, member in ipairs(redis.call('ZRANGE', KEYS[3], 0, ARGV[3] - 1)) do look_at(member:sub(23)) end
+if held then look_at(lane[RUNNING], 'running', '') end
+for _, member in ipairs(redis.call('ZRANGE', KEYS[3], 0, ARGV[3] - 1)) do
+  look_at(member:sub(23), 'waiting', '')
+end
+local delayed = 0
+for _, ident in ipairs(redis.call('HKEYS', KEYS[4])) do
+  if delayed < tonumber(ARGV[3]) and not shown[ident] and redis.call('ZSCORE', prefix .. 'later', key .. '\0' .. ident) then
+    delayed = delayed + 1
+    look_at(ident, 'delayed', '')
+  end
+end
 return { 'lane', held and lane[HOLDER] or '', held and lane[GRANTED] or 0, held and now - lane[BEGAN] or 0,
   held and lane[RUNNING] or '', lane[STOPPED], lane[WHY], lane[READY], redis.call('ZCARD', KEYS[3]),
   redis.call('GET', KEYS[2]), redis.call('PTTL', KEYS[2]), messages }

@@ -3,7 +3,7 @@
 -- KEYS  dead letters lanes fence processes alarms era
 -- ARGV  prefix key ident how(replay|drop) deadline_ms
 -- returns  done | none (no such letter, or a repeat) | stale
--- include clock partition tell lane advance accept
+-- include clock partition tell lane share burst advance accept
 local key, ident = ARGV[2], ARGV[3]
 local member = key .. '\0' .. ident
 local packed = redis.call('HGET', KEYS[2], member)
@@ -16,7 +16,7 @@ if ARGV[4] == 'replay' then
   local left = redis.call('PTTL', prefix .. 'state:' .. key)
   lane[KEEP] = math.max(lane[KEEP], left)
   if lane[KEEP] <= 0 then lane[KEEP] = letter[5] end -- a state that was written since knows its own time
-  message[ATTEMPTS], message[AFTER], message[LATE], message[WATCHERS] = 0, 0, 0, ''
+  message[ATTEMPTS], message[AFTER], message[LATE], message[WATCHERS], message[OPEN] = 0, 0, 0, '', 0
   redis.call('DEL', prefix .. 'mark:' .. member)
   redis.call('PERSIST', prefix .. 'state:' .. key)
   put(key, ident, message)

@@ -3,17 +3,21 @@
 -- KEYS  taken lanes fence processes alarms era
 -- ARGV  prefix from, sends(packed), deadline_ms
 -- returns  taken number | stale
--- include clock partition tell lane advance accept
+-- include clock partition tell lane share burst advance accept arrive
 local taken = tonumber(redis.call('HGET', KEYS[1], ARGV[2]) or 0)
 for i = 3, #ARGV - 1 do
-  local number, key, ident, body, ttl, limit, keep = unpack(cmsgpack.unpack(ARGV[i]))
+  local number, key, ident, body, ttl, limit, keep, rank, rule, after, shares = unpack(cmsgpack.unpack(ARGV[i]))
   if number > taken then
     taken = number
     if redis.call('EXISTS', prefix .. 'mark:' .. key .. '\0' .. ident) == 0
       and redis.call('HEXISTS', prefix .. 'msgs:' .. key, ident) == 0 then
       local lane = read_lane(key) or new_lane()
-      accept(key, lane, ident, new_message('1000', body, ttl, limit, 0, ''), keep)
-      stir(key, lane, ident)
+      local message = new_message(rank, body, ttl, limit, 0, '', rule, shares)
+      if after > now then
+        postpone(key, lane, ident, message, keep, after - now)
+      else
+        stir(key, lane, ident, arrive(key, lane, ident, message, keep, false, true))
+      end
     end
   end
 end

@@ -17,15 +17,17 @@ local function accept(key, lane, ident, message, keep_ms, is_fresh)
 end
 
 -- Now the lane has something to do. A living lease is left alone: whoever ends it finds the message. So is a lane that
--- is ready for another message, which comes first.
-local function stir(key, lane, ident)
+-- is ready for another message, which comes first and has not moved.
+local function stir(key, lane, ident, has_moved)
   if is_leased(lane) then
     redis.call('ZADD', prefix .. 'alarms', 'LT', lane_ends(lane), key)
-  elseif lane[READY] == '' or redis.call('ZRANGE', prefix .. 'mail:' .. key, 0, 0)[1]:sub(23) == ident then
+  elseif has_moved or lane[READY] == '' or redis.call('ZRANGE', prefix .. 'mail:' .. key, 0, 0)[1]:sub(23) == ident then
     advance(key, lane)
   end
 end
 
-local function new_message(rank, body, ttl, limit, late, caller)
-  return { 0, rank, body, 0, ttl, limit, now, 0, late, caller, {}, '' }
+local function new_message(rank, body, ttl, limit, late, caller, rule, shares)
+  local version = rule == '' and 1 or tonumber(rule:match('(%d+) %d+$'))
+  return { 0, rank, body, 0, ttl, limit, now, 0, late, caller, {}, '', '', rule, '', 1, shares,
+    version > 1 and '@' .. version or '' }
 end

@@ -32,6 +32,8 @@ local function add_error(message, kind, why)
 end
 
 local function end_lease(lane)
+  if lane[SHARED] ~= '' then unshare(lane[SHARED], lane[HOLDER]) end
+  lane[SHARED] = ''
   lane[HOLDER], lane[GRANTED], lane[LAPSE], lane[RUNNING], lane[AWAITED] = '', 0, 0, '', ''
 end
 
@@ -40,9 +42,11 @@ end
 local function take_lane_away(key, lane, why)
   if lane[LAPSE] > 0 then untell(lane[HOLDER], turn_notice(lane[HOLDER], key)) end
   tell_loss(key, lane[HOLDER], lane[GRANTED], why)
+  announce(key, 'lost', lane[GRANTED], why)
   local message = read_message(key, lane[RUNNING])
   if message then
     add_error(message, 'LeaseLost', why)
+    message[OPEN] = 0
     put(key, lane[RUNNING], message)
   else
     tell_awaiting(lane[AWAITED], key, lane[RUNNING])
@@ -74,19 +78,55 @@ local function stand_ready(key, lane, handler)
   end
 end
 
-local function lease_to(lane, token, ident, ttl, limit)
-  lane[HOLDER], lane[GRANTED], lane[LEASE], lane[UNTIL] = token, tick(), ttl, now + limit + ttl
+-- Only when `shared_until` of the message's plain key has answered 0.
+local function lease_to(key, lane, token, ident, message)
+  local ttl = message[M_TTL]
+  lane[HOLDER], lane[GRANTED], lane[LEASE], lane[UNTIL] = token, tick(), ttl, now + message[LIMIT] + ttl
   lane[LAPSE], lane[BEGAN], lane[RUNNING], lane[AWAITED] = 0, now, ident, ''
+  lane[ALLOWS], lane[SHARED] = select(5, rule_of(message)), message[SHARES]
+  if message[SHARES] ~= '' then share(key, message[SHARES], token, ttl) end
+  announce(key, 'begin', lane[GRANTED], message[ATTEMPTS] .. ' ' .. ident)
 end
 
 -- The turn of an inline caller has come: its process is told, and confirms by asking once more.
 local function offer(key, lane, ident, message)
   local token = message[CALLER]
-  lease_to(lane, token, ident, message[M_TTL], message[LIMIT])
+  message[ATTEMPTS] = 1
+  lease_to(key, lane, token, ident, message)
   lane[AWAITED] = message[WATCHERS]
   local heard = tell(process_of(token), turn_notice(token, key))
   lane[LAPSE] = now + (heard > 0 and CONFIRM_TURN_MS or CONFIRM_TURN_UNHEARD_MS)
   alarm(key, lane_ends(lane))
+end
+
+-- The lane waits for something that is not a lease: if no worker can know of that time yet, one is told to look.
+local function wait_until(key, at, handler)
+  local before = redis.call('ZSCORE', prefix .. 'alarms', key)
+  alarm(key, at)
+  if not (before and tonumber(before) <= at) and redis.call('ZRANGE', prefix .. 'alarms', 0, 0)[1] == key then
+    wake(handler)
+  end
+end
+
+-- When the burst at the head of the mailbox, led by this message, may begin. Every message restarts the quiet time.
+local function quiet_until(key, ident, message)
+  local _, quiet, cap, most = rule_of(message)
+  if quiet == 0 or message[OPEN] == 0 then return 0 end
+  local last, count, handler = message[ACCEPTED] + quiet, 1 + #others_of(message), handler_of(ident)
+  for _, member in ipairs(redis.call('ZRANGE', prefix .. 'mail:' .. key, 1, cap - 1)) do
+    local other = read_message(key, member:sub(23))
+    if not joins(member:sub(23), other, handler, message[SHARES]) or other[LATE] > 0 then break end
+    local _, its_quiet = rule_of(other)
+    if its_quiet == 0 then return 0 end
+    last, count = math.max(last, other[ACCEPTED] + its_quiet), count + 1
+  end
+  return count >= cap and 0 or math.min(last, message[ACCEPTED] + most)
+end
+
+-- Who was interrupted has ended, or has had its time.
+local function stop_yielding(lane)
+  if lane[SHARED] ~= '' then unshare(lane[SHARED], lane[YIELDS]) end
+  lane[SHARED], lane[YIELDS], lane[YIELD_BY] = '', '', 0
 end
 
 -- Nothing runs and nothing waits: what is left is the state, which lives on for its own time.
@@ -108,6 +148,15 @@ local function advance(key, lane)
     end
     take_lane_away(key, lane, lane[LAPSE] > 0 and 'not confirmed in time' or 'expired')
   end
+  if lane[YIELDS] ~= '' then
+    if now < lane[YIELD_BY] then
+      local head = redis.call('ZRANGE', prefix .. 'mail:' .. key, 0, 0)[1]
+      stand_ready(key, lane, '')
+      wait_until(key, lane[YIELD_BY], head and needs_of(head:sub(23), read_message(key, head:sub(23))) or '')
+      return save_lane(key, lane)
+    end
+    stop_yielding(lane)
+  end
   local ready, buried = '', 0
   if lane[STOPPED] ~= '' then redis.call('ZREM', prefix .. 'alarms', key) end
   while lane[STOPPED] == '' do
@@ -121,8 +170,14 @@ local function advance(key, lane)
     if not message then -- half of a transition: Redis was killed while it wrote its append-only file
       redis.call('ZREM', prefix .. 'mail:' .. key, head)
     elseif message[CALLER] ~= '' then
+      local lives = now <= seen_at(process_of(message[CALLER])) + INLINE_LIVES_MS
+      local held_until = lives and shared_until(message[SHARES]) or 0
+      if held_until > 0 then
+        wait_until(key, held_until, '')
+        break
+      end
       take_out(key, ident, message)
-      if now <= seen_at(process_of(message[CALLER])) + INLINE_LIVES_MS then
+      if lives then
         offer(key, lane, ident, message)
         break
       end
@@ -137,12 +192,15 @@ local function advance(key, lane)
       redis.call('ZREM', prefix .. 'mail:' .. key, head)
       add_error(message, 'LaneTimeout', 'not begun in time')
       bury(key, lane, ident, message)
-    elseif message[AFTER] > now then
-      alarm(key, message[AFTER])
-      break
     else
-      ready = handler_of(ident)
-      redis.call('ZREM', prefix .. 'alarms', key)
+      local needs = needs_of(ident, message)
+      local waits_until = math.max(message[AFTER], quiet_until(key, ident, message), shared_until(message[SHARES]))
+      if waits_until > now then
+        wait_until(key, waits_until, needs)
+      else
+        ready = needs
+        redis.call('ZREM', prefix .. 'alarms', key)
+      end
       break
     end
   end

@@ -15,6 +15,39 @@ local function bury_late()
   end
 end
 
+-- Delayed messages whose time has come.
+local function arrive_due()
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', prefix .. 'later', 0, now, 'LIMIT', 0, 64)) do
+    redis.call('ZREM', prefix .. 'later', member)
+    local at = member:find('\0', 1, true)
+    local key, ident = member:sub(1, at - 1), member:sub(at + 1)
+    local message = read_message(key, ident)
+    if message then
+      local lane, keep_ms = read_lane(key) or new_lane(), message[M_KEEP]
+      message[ACCEPTED], message[AFTER], message[M_KEEP] = message[AFTER], 0, nil
+      stir(key, lane, ident, arrive(key, lane, ident, message, keep_ms, true, true))
+    end
+  end
+end
+
+-- The plain keys that leases of this process hold too. If one is not ours any more, someone else may be at work.
+local function keep_shared(process)
+  local all = redis.call('HGETALL', prefix .. 'shared:' .. process)
+  for i = 1, #all, 2 do
+    local token, ttl, key = all[i + 1]:match('^(%S+) (%d+) (.*)$')
+    if redis.call('GET', all[i]) == token then
+      redis.call('PEXPIRE', all[i], ttl)
+    else
+      redis.call('HDEL', prefix .. 'shared:' .. process, all[i])
+      local lane = read_lane(key)
+      if lane and lane[HOLDER] == token then
+        take_lane_away(key, lane, 'its plain key was lost')
+        advance(key, lane)
+      end
+    end
+  end
+end
+
 -- Lanes whose alarm rings.
 local function advance_due()
   for _, key in ipairs(redis.call('ZRANGEBYSCORE', prefix .. 'alarms', 0, now, 'LIMIT', 0, 64)) do

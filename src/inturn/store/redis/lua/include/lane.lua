@@ -3,22 +3,31 @@
 --   mail:<key>   zset, all scores 0: 'PPPP NNNNNNNNNNNNNNNN ident': what waits, by priority, then number
 --   msgs:<key>   hash: ident -> packed message, waiting or running; an ident is '<handler>' NUL '<id>'
 --   state:<key>  string: '<version> <json>'; it does not expire while messages wait
---   mark:<key> NUL <ident>  string: the result of a message that was committed
+--   mark:<key> NUL <ident>  string: the result of a message that was committed; byte 1 and an ident: see that one's mark;
+--                           byte 0 and a word: it will never run, because it was superseded or cancelled
 --   alarms       zset: key -> when the lane must be looked at again (ms)
 --   lates        zset: '<key>' NUL '<ident>' -> when the message must have begun
+--   later        zset: '<key>' NUL '<ident>' -> when the message, which is in `msgs` only, comes into its lane
 --   ready:<handler>  zset: key -> number: free lanes whose next message is this handler's
 --   a lane: 1 token, 2 fence, 3 ttl, 4 fixed end, 5 lapses if unconfirmed, 6 since, 7 ident that runs, 8 '' | paused |
---     parked, 9 why, 10 the ready list it stands in, 11 ttl of the state, 12 who awaits the result of an inline turn
+--     parked, 9 why, 10 the ready list it stands in, 11 ttl of the state, 12 who awaits the result of an inline turn,
+--     13 others may interrupt it (0|1), 14 interrupts in a row, 15 token that was interrupted and has not yielded,
+--     16 until when it may take, 17 the plain key that its lease holds too
 --   a message: 1 number, 2 rank, 3 body, 4 attempts, 5 ttl, 6 time limit, 7 accepted, 8 not before, 9 not begun later
 --     than, 10 token of its inline caller or '', 11 errors, 12 processes that await its result,
---     13 the call that submitted it
+--     13 the call that submitted it, 14 rule of its handler, 15 '' or the idents of its burst, itself left out,
+--     16 more may join it (0|1), 17 plain key that its turn holds too, 18 '' or '@' and the version of its handler,
+--     19 ttl of the state, while it is delayed
+--   a rule: '' (it queues), or 'policy quiet_ms cap most_ms allows(0|1) version window_ms'
 local HOLDER, GRANTED, LEASE, UNTIL, LAPSE, BEGAN, RUNNING = 1, 2, 3, 4, 5, 6, 7
 local STOPPED, WHY, READY, KEEP, AWAITED = 8, 9, 10, 11, 12
+local ALLOWS, CUTS, YIELDS, YIELD_BY, SHARED = 13, 14, 15, 16, 17
 local NUMBER, RANK, BODY, ATTEMPTS, M_TTL, LIMIT, ACCEPTED = 1, 2, 3, 4, 5, 6, 7
 local AFTER, LATE, CALLER, ERRORS, WATCHERS, CALL_OF = 8, 9, 10, 11, 12, 13
+local RULE, TOGETHER, OPEN, SHARES, NEEDS, M_KEEP = 14, 15, 16, 17, 18, 19
 
 local function new_lane()
-  return { '', 0, 0, 0, 0, 0, '', '', '', '', 0, '' }
+  return { '', 0, 0, 0, 0, 0, '', '', '', '', 0, '', 0, 0, '', 0, '' }
 end
 
 local function read_lane(key)
@@ -58,10 +67,14 @@ local function handler_of(ident)
   return ident:sub(1, ident:find('\0', 1, true) - 1)
 end
 
--- Into the mailbox: anew, or back to its old place.
+local function save_message(key, ident, message)
+  redis.call('HSET', prefix .. 'msgs:' .. key, ident, cmsgpack.pack(message))
+end
+
+-- Into the mailbox: anew, or back to its old place. The lead of a burst takes the others along.
 local function put(key, ident, message)
   redis.call('ZADD', prefix .. 'mail:' .. key, 0, mail_member(ident, message))
-  redis.call('HSET', prefix .. 'msgs:' .. key, ident, cmsgpack.pack(message))
+  save_message(key, ident, message)
 end
 
 local function take_out(key, ident, message)
@@ -69,10 +82,35 @@ local function take_out(key, ident, message)
   redis.call('HDEL', prefix .. 'msgs:' .. key, ident)
 end
 
--- What a worker is given of a message: fence ident body attempts waited_ms ttl_ms limit_ms
-local function given(lane, ident, message)
-  return { lane[GRANTED], ident, message[BODY], message[ATTEMPTS], now - message[ACCEPTED],
-    message[M_TTL], message[LIMIT] }
+-- policy, quiet_ms, cap, most_ms, allows, window_ms
+local function rule_of(message)
+  if message[RULE] == '' then return 'queue', 0, 1, 0, 0, 0 end
+  local policy, quiet, cap, most, allows, _, window =
+    message[RULE]:match('^(%a+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  return policy, tonumber(quiet), tonumber(cap), tonumber(most), tonumber(allows), tonumber(window)
+end
+
+-- What a worker must be able to run to get it.
+local function needs_of(ident, message)
+  return handler_of(ident) .. (message and message[NEEDS] or '')
+end
+
+-- The others of a burst.
+local function others_of(message)
+  return message[TOGETHER] == '' and {} or message[TOGETHER]
+end
+
+-- One message as its handler gets it.
+local function seen(ident, message)
+  return { ident, message[BODY], now - message[ACCEPTED] }
+end
+
+-- What a worker is given of a turn: fence attempts ttl_ms limit_ms messages {ident body waited_ms}
+local function given(key, lane)
+  local lead = read_message(key, lane[RUNNING])
+  local messages = { seen(lane[RUNNING], lead) }
+  for _, ident in ipairs(others_of(lead)) do messages[#messages + 1] = seen(ident, read_message(key, ident)) end
+  return { lane[GRANTED], lead[ATTEMPTS], lead[M_TTL], lead[LIMIT], messages }
 end
 
 -- Of a lease that is not there: one that was taken away left a note, one that is older than this memory went with

@@ -13,6 +13,11 @@ local function untell(token, notice)
   redis.call('SREM', prefix .. 'inbox:' .. process_of(token), notice)
 end
 
+-- Whoever watches the lane hears it: '<what> <fence> <rest>'. Nobody is told again, and nobody has to be there.
+local function announce(key, what, fence, rest)
+  redis.call('SPUBLISH', prefix .. 'watch:' .. key, string.format('%s %.0f ', what, fence) .. rest)
+end
+
 -- A lease ended against its holder's will. The note lets what its holder does later be refused; the fence tells which
 -- grant was lost, as the token may have got another since.
 local function tell_loss(name, token, fence, why)

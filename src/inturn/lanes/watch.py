@@ -1,0 +1,142 @@
+"""`app.watch(key)`: what happens in a lane while it happens. Best effort: nothing is kept, and a watcher slows nobody.
+
+Chunks carry the fence of their turn and their number in it. What comes from an older turn than the newest that was
+seen is dropped, and a newer one begins anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, cast
+
+from inturn.lanes import template, text
+from inturn.process.process import Process
+from inturn.store.lane import read_ident
+
+What = Literal["begin", "chunk", "commit", "fail", "back", "lost", "interrupt", "missed"]
+
+MAX_BEHIND = 1000
+"""Events that wait for a slow watcher; it misses the oldest of more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`begin`: a turn starts (or starts again); `chunk`: its handler streamed `data`; `commit`: it is real;
+
+    `fail`: nothing of it is; `back`: it was handed back; `lost`: its lease ended; `interrupt`: a newer message (`id`)
+    ended it; `missed`: there was more than was seen.
+    """
+
+    what: What
+    key: str
+    fence: int = 0
+    number: int = 0
+    data: Any = None
+    handler: str = ""
+    id: str = ""
+    attempt: int = 0
+    why: str = ""
+
+
+def chunk_text(fence: int, number: int, written: bytes) -> bytes:
+    return b"chunk %d %d " % (fence, number) + written
+
+
+def begin_text(fence: int, attempt: int, ident: str) -> bytes:
+    return f"begin {fence} {attempt} {ident}".encode()
+
+
+def read_event(key: str, said: bytes) -> Event:
+    if not said:
+        return Event("missed", key)
+    what, fence, rest = said.split(b" ", 2)
+    name = cast(What, what.decode())
+    if name == "chunk":
+        number, _, data = rest.partition(b" ")
+        return Event(name, key, int(fence), int(number), text.read(data))
+    words = rest.decode()
+    if name == "begin":
+        attempt, _, words = words.partition(" ")
+        return Event(name, key, int(fence), 0, None, *read_ident(words), attempt=int(attempt))
+    if name in ("commit", "interrupt"):
+        return Event(name, key, int(fence), 0, None, *read_ident(words))
+    return Event(name, key, int(fence), why=words)
+
+
+class Watch:
+    """`async with app.watch(key) as events:`, then `async for event in events`. Without the `with` it begins to listen
+    at the first event that is asked for.
+    """
+
+    def __init__(self, process: Process, key: str) -> None:
+        self._process = process
+        self.key = template.lane_key(key)
+        self.fence = 0
+        """Of the newest turn that was seen."""
+        self._events: deque[Event] = deque()
+        self._woken = asyncio.Event()
+        self._missed = False
+        self._stop: Callable[[], Awaitable[None]] | None = None
+        self._is_over = False
+
+    async def open(self) -> None:
+        """Listen from here on."""
+        if self._stop is None and not self._is_over:
+            await self._process.ready()
+            self._stop = await self._process.store.subscribe(self.key, self._hear)
+
+    def _hear(self, said: bytes) -> None:
+        event = read_event(self.key, said)
+        if event.what == "missed":
+            self._missed = True
+        elif event.fence < self.fence:
+            return
+        elif event.fence > self.fence:
+            self.fence = event.fence
+            if event.what != "begin":  # we came late
+                self._keep(Event("begin", self.key, event.fence))
+        if event.what != "missed":
+            self._keep(event)
+        self._woken.set()
+
+    def _keep(self, event: Event) -> None:
+        if len(self._events) >= MAX_BEHIND:
+            self._events.popleft()
+            self._missed = True
+        self._events.append(event)
+
+    async def __anext__(self) -> Event:
+        await self.open()
+        while True:
+            if self._missed:
+                self._missed = False
+                return Event("missed", self.key)
+            if self._events:
+                return self._events.popleft()
+            if self._is_over:
+                raise StopAsyncIteration
+            self._woken.clear()
+            await self._woken.wait()
+
+    def __aiter__(self) -> Watch:
+        return self
+
+    async def aclose(self) -> None:
+        self._is_over = True
+        self._woken.set()
+        stop, self._stop = self._stop, None
+        if stop is not None:
+            await stop()
+
+    async def __aenter__(self) -> Watch:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()

@@ -1,0 +1,111 @@
+-- A message arrives: what its rule does to the turn that runs and to the messages that wait.
+local MOST_CUTS = 3    -- interrupts in a row; then the turn is left alone, so that a fast typist gets an answer in the end
+local MOST_JOINING = 100
+local YIELD_MS = 1000  -- an interrupted turn has this long to end, before the next one begins without it
+
+-- It will never run. Whoever brings it again, or awaits it, is told why: for its window from when it would have run.
+local function write_off(key, ident, message, why, window)
+  window = math.max(1, window) + math.max(0, message[AFTER] - now)
+  redis.call('SET', prefix .. 'mark:' .. key .. '\0' .. ident, '\0' .. why, 'PX', window)
+  redis.call('ZREM', prefix .. 'later', key .. '\0' .. ident)
+  take_out(key, ident, message)
+  tell_awaiting(message[WATCHERS], key, ident)
+end
+
+-- Every message of this handler that waits or is delayed, but for the new one, is superseded by it. Answers how many.
+local function supersede(key, lane, ident, window)
+  local count = 0
+  local handler, runs = handler_of(ident), {}
+  local running = lane[RUNNING] ~= '' and read_message(key, lane[RUNNING])
+  if running then
+    runs[lane[RUNNING]] = true
+    for _, other in ipairs(others_of(running)) do runs[other] = true end
+  end
+  for _, other in ipairs(redis.call('HKEYS', prefix .. 'msgs:' .. key)) do
+    if other ~= ident and not runs[other] and handler_of(other) == handler then
+      write_off(key, other, read_message(key, other), 'superseded', window)
+      count = count + 1
+    end
+  end
+  return count
+end
+
+-- Where the messages of a turn go that the message `ident` has interrupted.
+local function make_way(key, lead, running, ident, message, policy, window)
+  running[ATTEMPTS] = running[ATTEMPTS] - 1
+  if handler_of(lead) ~= handler_of(ident) then
+    running[NUMBER] = tick() -- behind the one that interrupted it
+    return put(key, lead, running)
+  end
+  if policy == 'interrupt' then
+    -- with all that waited for this handler before the new one, so that their order stays
+    local member, members, messages = mail_member(ident, message), {}, {}
+    for _, waiting in ipairs(redis.call('ZRANGE', prefix .. 'mail:' .. key, 0, MOST_JOINING - 1)) do
+      if waiting == member then break end
+      local its = read_message(key, waiting:sub(23))
+      if joins(waiting:sub(23), its, handler_of(ident), running[SHARES]) then
+        members[#members + 1], messages[#messages + 1] = waiting, its
+      end
+    end
+    members[#members + 1], messages[#messages + 1] = member, message
+    join(key, running, members, messages)
+    running[OPEN], running[RANK] = 1, message[RANK]
+    return put(key, lead, running)
+  end
+  redis.call('ZREM', prefix .. 'mail:' .. key, mail_member(ident, message))
+  for _, other in ipairs(others_of(running)) do
+    write_off(key, other, read_message(key, other), 'superseded', window)
+  end
+  write_off(key, lead, running, 'superseded', window)
+  message[NUMBER] = running[NUMBER]
+  put(key, ident, message)
+end
+
+-- The turn that runs is cut short, if the rule of the new message says so and the turn allows it. From here on its commit
+-- is refused; the lane waits until it has ended, but not for long. A turn of a higher priority is left alone, and so is
+-- one of a lane that is stopped: the new message could not run in its place.
+local function interrupt(key, lane, ident, message, policy, window)
+  if lane[CUTS] >= MOST_CUTS or lane[STOPPED] ~= '' or not is_leased(lane) then return end
+  local lead = lane[RUNNING]
+  local running = read_message(key, lead)
+  local is_own = running and handler_of(lead) == handler_of(ident)
+  if not (is_own or lane[ALLOWS] == 1) or (running and running[RANK] < message[RANK]) then return end
+  local token, shared = lane[HOLDER], lane[SHARED]
+  tell_loss(key, token, lane[GRANTED], 'interrupted')
+  announce(key, 'interrupt', lane[GRANTED], ident)
+  if lane[LAPSE] > 0 then -- it was only offered: nobody runs
+    untell(token, turn_notice(token, key))
+  else
+    lane[YIELDS], lane[YIELD_BY], lane[SHARED] = token, now + YIELD_MS, ''
+  end
+  if not running then tell_awaiting(lane[AWAITED], key, lead) end
+  end_lease(lane)
+  if lane[YIELDS] ~= '' then lane[SHARED] = shared end -- nobody else gets the plain key before it has ended
+  lane[CUTS] = lane[CUTS] + 1
+  if running then make_way(key, lead, running, ident, message, policy, window) end
+end
+
+-- may_interrupt: false for what a turn sends to its own lane. Answers whether others than the new message have moved.
+local function arrive(key, lane, ident, message, keep_ms, is_fresh, may_interrupt)
+  accept(key, lane, ident, message, keep_ms, is_fresh)
+  if message[RULE] == '' then return false end
+  local policy, _, _, _, _, window = rule_of(message)
+  local has_moved = (policy == 'latest' or policy == 'rollback') and supersede(key, lane, ident, window) > 0
+  if may_interrupt and (policy == 'interrupt' or policy == 'rollback') then
+    interrupt(key, lane, ident, message, policy, window)
+  end
+  return has_moved
+end
+
+-- It arrives later. Until then it is in no mailbox, so that it holds up nobody, and does not keep the state alive.
+local function postpone(key, lane, ident, message, keep_ms, delay)
+  local policy, _, _, _, _, window = rule_of(message)
+  local has_moved = policy == 'latest' and supersede(key, lane, ident, window) > 0
+  message[AFTER], message[M_KEEP] = now + delay, keep_ms
+  save_message(key, ident, message)
+  local member = key .. '\0' .. ident
+  redis.call('ZADD', prefix .. 'later', message[AFTER], member)
+  if redis.call('HDEL', prefix .. 'letters', member) == 1 then redis.call('ZREM', prefix .. 'dead', member) end
+  if redis.call('ZRANGE', prefix .. 'later', 0, 0)[1] == member then wake(needs_of(ident, message)) end
+  if has_moved and lane[HOLDER] == '' then advance(key, lane) end
+end

@@ -1,0 +1,120 @@
+"""`replicas=n`: a call is answered only when n replicas of its server have acknowledged all that it wrote.
+
+WAIT holds up its connection, so it has one of its own, and covers what was written on that connection: so a tiny write
+goes before it, which stands in the replication stream behind everything that was answered until then. All who wait when
+a round begins are covered by it. By its run id it is made sure that the very process is asked which answered the call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import hiredis
+
+from inturn.errors import NotReplicated
+from inturn.store import clock
+from inturn.store.redis.address import Address
+from inturn.store.redis.link import Link, LinkLost, LinkRefused
+
+
+class Copies:
+    def __init__(self, replicas: int, timeout_s: float) -> None:
+        self._replicas = replicas
+        self._timeout_s = timeout_s
+
+    async def server_of(self, link: Link) -> str:
+        """The run id of the process behind a link that is up; asked for once per connection."""
+        if not link.run_id:
+            info = await link.ask("INFO", "server")
+            if isinstance(info, hiredis.ReplyError):
+                raise LinkRefused(f"{link.address} does not let us read INFO, which waiting for replicas needs: {info}")
+            text = info.decode() if isinstance(info, bytes) else str(info)
+            run_id = next((line[7:] for line in text.splitlines() if line.startswith("run_id:")), "unknown")
+            if not link.is_up:
+                raise LinkLost(f"{link.address} was lost while we asked who it is")
+            link.run_id = run_id
+        return link.run_id
+
+    async def made(self, link: Link, run_id: str, key: str, gives_up_at: float) -> None:
+        """Return when what was answered on `link` has its copies. `LinkLost`: it is not known."""
+        rounds = next((beside for beside in link.companions if isinstance(beside, _Rounds)), None)
+        if rounds is not None and rounds.address != link.address:
+            link.companions.remove(rounds)
+            rounds.close(LinkLost(f"the server is at {link.address} now"))
+            rounds = None
+        if rounds is None:
+            rounds = _Rounds(link.address, self, self._replicas, self._timeout_s)
+            link.companions.append(rounds)
+        try:
+            async with asyncio.timeout(gives_up_at - clock.now()):
+                await rounds.join(run_id, key)
+        except TimeoutError:
+            raise NotReplicated(
+                f"{link.address} has it, but not {self._replicas} of its replicas within {self._timeout_s:g} s; "
+                "whether a failover would keep it is not known"
+            ) from None
+
+
+class _Rounds(Link):
+    """The connection that waits, and who waits for it."""
+
+    def __init__(self, address: Address, copies: Copies, replicas: int, timeout_s: float) -> None:
+        super().__init__(address, timeout_s / 2, (), lambda text: None, lambda is_again: None)
+        self._copies = copies
+        self._replicas = replicas
+        self._slice_ms = max(round(timeout_s * 250), 20)
+        """A round that takes longer begins anew, so that those who came meanwhile are covered, too."""
+        self._waiting: list[tuple[str, str, asyncio.Future[None]]] = []
+        self._round: asyncio.Task[None] | None = None
+
+    async def join(self, run_id: str, key: str) -> None:
+        future: asyncio.Future[None] = self.loop.create_future()
+        self._waiting.append((run_id, key, future))
+        if self._round is None or self._round.done():
+            self._round = self.loop.create_task(self._go_round())
+        await future
+
+    async def _go_round(self) -> None:
+        while self._waiting:
+            covered, self._waiting = self._waiting, []
+            try:
+                if not self.is_up:
+                    await self.open()
+                run_id = await self._copies.server_of(self)
+                of_another = [waits for waits in covered if waits[0] != run_id]
+                _fail(of_another, LinkLost(f"{self.address} is another server than the one that answered"))
+                covered = [waits for waits in covered if not waits[2].done()]
+                is_enough = bool(covered) and await self._wait(covered[0][1])
+            except LinkLost as error:
+                _fail(covered, error)
+            except asyncio.CancelledError:
+                _fail([*covered, *self._waiting], LinkRefused("the app was closed"))
+                raise
+            else:
+                if is_enough:
+                    for _, _, future in covered:
+                        if not future.done():
+                            future.set_result(None)
+                else:
+                    self._waiting += [waits for waits in covered if not waits[2].done()]
+
+    async def _wait(self, key: str) -> bool:
+        if not self.is_up:
+            raise LinkLost(f"{self.address} was lost before we could wait for its replicas")
+        written = self.say("SET", key, "", "PX", 60_000)
+        waited = self.say("WAIT", self._replicas, self._slice_ms)
+        for reply in await asyncio.gather(written, waited):
+            if isinstance(reply, hiredis.ReplyError):
+                raise LinkLost(f"{self.address} refused to wait for its replicas: {reply}")
+        return int(waited.result()) >= self._replicas
+
+    def close(self, why: LinkLost | None = None) -> None:
+        super().close(why)
+        if self._round is not None:
+            self._round.cancel()
+
+
+def _fail(waiting: list[tuple[str, str, asyncio.Future[None]]], error: LinkLost) -> None:
+    for _, _, future in waiting:
+        if not future.done():
+            future.set_exception(error)

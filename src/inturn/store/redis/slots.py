@@ -1,0 +1,95 @@
+"""Which node of a cluster serves which slot, as one of its nodes tells it.
+
+A key's slot follows from its hash tag, `{p}` in every key of a partition, so a partition lives in one slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from redis.crc import key_slot
+
+from inturn.errors import SettingsError
+from inturn.store.redis.address import Address, UrlParts, split_url
+
+CLUSTER_SCHEMES = ("redis+cluster", "rediss+cluster")
+CLUSTER_PARTITIONS = 16
+"""Where nothing else is set. It never changes, since the lanes of a namespace stay where they were put."""
+
+_FORM = "redis+cluster://host:port,host:port, for example redis+cluster://10.0.0.1:6379,10.0.0.2:6379"
+
+
+def is_cluster(url: str) -> bool:
+    return url.partition("://")[0] in CLUSTER_SCHEMES
+
+
+def seeds_of(url: str) -> list[Address]:
+    """The nodes that are asked first. The others are learnt from them."""
+    parts = split_url(url)
+    if parts.path.strip("/") not in ("", "0"):
+        raise SettingsError(f"a cluster has database 0 only, so the URL ends after the hosts: {_FORM}")
+    seeds = []
+    for host in parts.hosts:
+        seeds.append(Address.from_url(UrlParts(parts.scheme, parts.userinfo, [host], "", parts.query).one()))
+    if any(seed.db for seed in seeds):
+        raise SettingsError(f"a cluster has database 0 only, so the URL has no db: {_FORM}")
+    return seeds
+
+
+def slot_of(key: str | bytes) -> int:
+    return key_slot(key.encode() if isinstance(key, str) else key)
+
+
+class Slots:
+    """One picture of the cluster. It may be out of date: the nodes themselves say so when they are asked."""
+
+    def __init__(self) -> None:
+        self._at: dict[int, Address] = {}
+        self._ranges: list[tuple[int, int, Address]] = []
+        self.masters: list[Address] = []
+        self.nodes: list[Address] = []
+        """All that may be asked for another picture, the replicas included."""
+
+    @classmethod
+    def read(cls, reply: Sequence[Any], asked: Address) -> Slots:
+        """The answer to CLUSTER SLOTS. A node that does not know its own host has the one that was asked."""
+        slots = cls()
+        masters: dict[Address, None] = {}
+        nodes: dict[Address, None] = {}
+        for first, last, *serving in reply:
+            addresses = [_address(node, asked) for node in serving]
+            slots._ranges.append((first, last, addresses[0]))
+            masters[addresses[0]] = None
+            nodes.update(dict.fromkeys(addresses))
+        slots.masters, slots.nodes = list(masters), list(nodes)
+        return slots
+
+    def at(self, slot: int) -> Address | None:
+        """The master that serves it."""
+        moved = self._at.get(slot)
+        if moved is not None:
+            return moved
+        return next((address for first, last, address in self._ranges if first <= slot <= last), None)
+
+    def move(self, slot: int, to: Address) -> None:
+        """A node said that this one has moved."""
+        self._at[slot] = to
+        if to not in self.nodes:
+            self.nodes.append(to)
+
+
+def elsewhere(home: Address, where: str) -> Address:
+    """The node at `host:port`, as MOVED and ASK name it; without a host it is that of the one who says so."""
+    host, _, port = where.rpartition(":")
+    return replace(home, host=host or home.host, port=int(port), path=None)
+
+
+def _address(node: Sequence[Any], asked: Address) -> Address:
+    host, port = (node[0] or b"").decode(), int(node[1])
+    if host == "?" and len(node) > 3:  # it shall be known by a name that it was not given
+        more = node[3]
+        facts = more if isinstance(more, dict) else dict(zip(more[::2], more[1::2], strict=True))
+        host = facts.get(b"ip", b"").decode()
+    return replace(asked, host=host or asked.host, port=port, path=None)

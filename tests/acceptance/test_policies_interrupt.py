@@ -1,0 +1,152 @@
+"""An interrupt across processes: the body is cancelled there, leaves no trace, and what outlives it cannot commit."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from inturn import InTurn
+from inturn.store import clock
+from tests.acceptance.looks import stop
+from tests.acceptance.policies_worker import register
+from tests.acceptance.test_lanes_crashes import hears, until_idle
+from tests.acceptance.troupe import Child, Troupe
+
+SLACK = 1.5
+"""What a busy machine may add."""
+YIELD = 1.0
+"""So long an interrupted turn may take to end."""
+
+
+@pytest.fixture
+async def app(store_url: str, namespace: str) -> AsyncIterator[InTurn]:
+    async with InTurn(store_url, namespace=namespace) as opened:
+        register(opened)
+        yield opened
+
+
+async def worker(troupe: Troupe, app: InTurn, namespace: str, version: int = 1) -> Child:
+    child = troupe.run("policies_worker", app.process.store.url, namespace, str(version))
+    await hears(child, "ready")
+    return child
+
+
+def body(message_id: str, **more: Any) -> dict[str, Any]:
+    return {"key": "k", "id": message_id, **more}
+
+
+async def traces(app: InTurn) -> tuple[Any, Any]:
+    """The state, and what has been sent."""
+    return (await until_idle(app, "k")).state, (await until_idle(app, "sink:k")).state
+
+
+async def test_the_body_is_cancelled_in_the_other_process_and_leaves_no_trace(
+    troupe: Troupe, app: InTurn, namespace: str
+) -> None:
+    child = await worker(troupe, app, namespace)
+    first = await app.submit("talk", body("a", wait=True))
+    begun = await hears(child, "begun", "a")
+    arrived_at = clock.now()
+    second = await app.submit("talk", body("b"))
+    cancelled, again = await hears(child, "cancelled", "a"), await hears(child, "begun", "a+b")
+    assert cancelled["at"] - arrived_at < 0.1 + SLACK
+    assert cancelled["at"] <= again["at"] < arrived_at + SLACK, "it does not wait for a second: the old one has ended"
+    assert (begun["attempt"], again["attempt"]) == (1, 1), "the attempt is given back"
+    assert again["fence"] > begun["fence"]
+    assert (await first.result(10), await second.result(10)) == ("a+b", "a+b")
+    assert await traces(app) == (["a+b"], ["a+b"])
+
+
+async def test_a_body_that_swallows_its_cancellation_cannot_commit(troupe: Troupe, app: InTurn, namespace: str) -> None:
+    child = await worker(troupe, app, namespace)
+    await app.submit("talk", body("a", wait=True, swallows=True))
+    await hears(child, "begun", "a")
+    second = await app.submit("talk", body("b"))
+    await hears(child, "cancelled", "a")
+    await hears(child, "done", "a")
+    assert await second.result(10) == "a+b"
+    assert await traces(app) == (["a+b"], ["a+b"])
+
+
+async def test_a_body_in_a_thread_goes_on_beside_nothing_for_a_second_and_cannot_commit(
+    troupe: Troupe, app: InTurn, namespace: str
+) -> None:
+    child = await worker(troupe, app, namespace)
+    await app.submit("block", body("a", wait=True))
+    await hears(child, "begun", "a")
+    arrived_at = clock.now()
+    second = await app.submit("block", body("b"))
+    again = await hears(child, "begun", "a+b")
+    assert again["at"] - arrived_at < YIELD + SLACK
+    assert await second.result(10) == "a+b"
+    child.tell("go", name="a")
+    await hears(child, "done", "a")
+    third = await app.submit("block", body("c"))
+    assert await third.result(10) == "c"
+    assert await traces(app) == (["a+b", "c"], ["a+b", "c"])
+    assert again["at"] - arrived_at > YIELD - 0.05, "two bodies of one lane ran side by side"
+
+
+@pytest.mark.parametrize("wakes", ["before the next turn ends", "after it"])
+async def test_a_paused_worker_holds_the_next_turn_up_for_a_second_and_cannot_commit_when_it_wakes(
+    troupe: Troupe, app: InTurn, store_url: str, namespace: str, wakes: str
+) -> None:
+    paused = await worker(troupe, app, namespace)
+    await app.submit("talk", body("a", wait=True))
+    await hears(paused, "begun", "a")
+    other = await worker(troupe, app, namespace)
+    await asyncio.to_thread(stop, paused, store_url, namespace)
+    paused.tell("go", name="a")  # the first thing that it reads when it goes on
+    arrived_at = clock.now()
+    is_slow = wakes == "before the next turn ends"
+    second = await app.submit("talk", body("b", wait=is_slow))
+    again = await hears(other, "begun", "a+b")
+    assert YIELD - 0.05 < again["at"] - arrived_at < YIELD + SLACK
+    assert again["attempt"] == 1
+    if is_slow:
+        paused.signal(signal.SIGCONT)
+        await _ended(paused)
+        info = await app.lanes.inspect("k")
+        assert (info.status, info.state) == ("running", None)
+        other.tell("go", name="a+b")
+    assert await second.result(10) == "a+b"
+    if not is_slow:
+        paused.signal(signal.SIGCONT)
+        await _ended(paused)
+    assert await traces(app) == (["a+b"], ["a+b"])
+
+
+async def _ended(paused: Child) -> None:
+    """It either saw its cancellation or finished its body; both end in a refused commit."""
+
+    def either() -> None:
+        for _ in range(100):
+            for event in ("cancelled", "done"):
+                with contextlib.suppress(AssertionError):
+                    paused.hears(event, "a", within=0.02)
+                    return
+        raise AssertionError("it is still in its body")
+
+    await asyncio.to_thread(either)
+
+
+async def test_a_worker_that_is_killed_after_the_interrupt_costs_a_second(
+    troupe: Troupe, app: InTurn, store_url: str, namespace: str
+) -> None:
+    """Its lease is over since the interrupt: nobody waits for that."""
+    doomed = await worker(troupe, app, namespace)
+    await app.submit("talk", body("a", wait=True))
+    await hears(doomed, "begun", "a")
+    other = await worker(troupe, app, namespace)
+    await asyncio.to_thread(stop, doomed, store_url, namespace)
+    arrived_at = clock.now()
+    second = await app.submit("talk", body("b"))
+    doomed.kill()
+    assert (await hears(other, "begun", "a+b"))["at"] - arrived_at < YIELD + SLACK
+    assert await second.result(10) == "a+b"
+    assert await traces(app) == (["a+b"], ["a+b"])

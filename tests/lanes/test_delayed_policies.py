@@ -1,0 +1,160 @@
+"""Delayed messages outlive processes, obey the policies of their handlers when due, and can be sent by turns."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from inturn import InTurn, Superseded, Turn
+from inturn.store import clock
+from tests.lanes.conftest import Gate, MakeApp, until, until_status, working
+from tests.lanes.test_delayed import SLACK_S, Noted
+from tests.lanes.test_interrupting import submit
+from tests.lanes.test_merge import Seen, results
+
+
+async def test_it_outlives_every_process(make_app: MakeApp) -> None:
+    noted = Noted()
+    first = make_app()
+    first.handler("h", key="k")(noted.run)
+    async with working(first):
+        receipt = await submit(first, "a", delay=0.4)
+        taken_back = await submit(first, "b", delay=0.4)
+        assert await taken_back.cancel()
+    await first.close()
+    second = make_app()
+    second.handler("h", key="k")(noted.run)
+    async with working(second):
+        again = await submit(second, "a")
+        assert (receipt.status, again.status) == ("delayed", "duplicate")
+        assert await again.result(5) == "a"
+        assert (await submit(second, "b")).status == "cancelled"
+    assert noted.bursts == [["a"]]
+
+
+async def test_what_was_due_while_nobody_worked_runs_when_someone_does(make_app: MakeApp) -> None:
+    noted = Noted()
+    first = make_app()
+    first.handler("h", key="k")(noted.run)
+    await submit(first, "b", delay=0.1)
+    await submit(first, "a", delay=0.05)
+    await first.close()
+    await asyncio.sleep(0.15)  # nobody is there
+    second = make_app()
+    second.handler("h", key="k")(noted.run)
+    async with working(second):
+        last = await submit(second, "c")
+        await last.result(5)
+        await until_status(second, "k", "idle")
+    assert sorted(noted.bursts) == [["a"], ["b"], ["c"]]
+    assert noted.bursts.index(["a"]) < noted.bursts.index(["b"])
+
+
+async def test_remind_me_but_only_once(app: InTurn) -> None:
+    noted = Noted()
+    app.handler("remind", key="k", busy="latest")(noted.run)
+    async with working(app):
+        first = await app.submit("remind", "in a minute", delay=60)
+        second = await app.submit("remind", "in a while", delay=30)
+        third = await app.submit("remind", "soon", delay=0.2)
+        for replaced in (first, second):
+            with pytest.raises(Superseded):
+                await replaced.result(1)
+        assert await third.result(5) == "soon"
+    assert noted.bursts == [["soon"]]
+
+
+async def test_a_reminder_that_comes_due_replaces_nothing_newer(app: InTurn) -> None:
+    """It is accepted by its rule when it is due: only then it replaces what waits."""
+    noted, gate = Noted(), Gate()
+
+    @app.handler("h", key="k", busy="latest")
+    async def h(turn: Turn[Any]) -> str:
+        await gate.pass_through()
+        return await noted.run(turn)
+
+    async with working(app):
+        running = await submit(app, "a")
+        await gate.reached.wait()
+        reminder = await submit(app, "reminder", delay=0.1)
+        newest = await submit(app, "newest")
+        with pytest.raises(Superseded):
+            await reminder.result(1)
+        gate.opened.set()
+        assert await results([running, newest]) == ["a", "newest"]
+    assert noted.bursts == [["a"], ["newest"]]
+
+
+async def test_an_interrupt_that_is_delayed_interrupts_when_it_is_due(app: InTurn) -> None:
+    seen, gate = Seen(), Gate()
+
+    @app.handler("h", key="k", busy="interrupt")
+    async def h(turn: Turn[Any]) -> list[Any]:
+        burst = seen.note(turn)
+        if len(burst) == 1:
+            await gate.pass_through()
+        return burst
+
+    async with working(app):
+        receipts = [await submit(app, "a")]
+        await gate.reached.wait()
+        receipts.append(await submit(app, "b", delay=0.2))
+        assert await results(receipts) == [["a", "b"]] * 2
+    assert seen.bursts == [["a"], ["a", "b"]]
+
+
+async def test_a_turn_can_send_for_later(app: InTurn) -> None:
+    noted = Noted()
+    app.handler("remind", key="k", message_id="{id}")(noted.run)
+
+    @app.handler("h", key="k")
+    async def h(turn: Turn[Any]) -> None:
+        turn.send("remind", {"id": "later"}, delay=0.3)
+        turn.send("remind", {"id": "at"}, key="elsewhere", not_before=time.time() + 0.3)
+        turn.send("remind", {"id": "now"}, delay=0)
+
+    async with working(app):
+        sent_at = clock.now()
+        await (await submit(app, "a")).result(5)
+
+        async def all_came() -> bool:
+            return len(noted.at) == 3
+
+        await until(all_came)
+    assert noted.at["now"] - sent_at < 0.25
+    for name in ("later", "at"):
+        assert 0.25 <= noted.at[name] - sent_at < 0.3 + SLACK_S
+
+
+async def test_a_turn_that_fails_sends_nothing_for_later_either(app: InTurn) -> None:
+    noted = Noted()
+    app.handler("remind", key="r")(noted.run)
+
+    @app.handler("h", key="k", attempts=2, backoff=(0, 0))
+    async def h(turn: Turn[Any]) -> None:
+        turn.send("remind", f"attempt {turn.attempt}", key="r", delay=0.1)
+        if turn.attempt == 1:
+            raise ValueError("no")
+
+    async with working(app):
+        await (await submit(app, "a")).result(5)
+
+        async def came() -> bool:
+            return bool(noted.bursts)
+
+        await until(came)
+        await until_status(app, "r", "idle")
+    assert noted.bursts == [["attempt 2"]]
+
+
+async def test_clearing_a_lane_clears_what_is_delayed_too(app: InTurn) -> None:
+    noted = Noted()
+    app.handler("h", key="k")(noted.run)
+    async with working(app):
+        await submit(app, "a", delay=0.2)
+        await app.lanes.clear("k")
+        await (await submit(app, "b", delay=0.4)).result(5)
+    assert noted.bursts == [["b"]]

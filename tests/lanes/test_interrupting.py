@@ -1,0 +1,228 @@
+"""`interrupt`: the running turn is cancelled wherever it runs, leaves no trace, and the next one has its messages."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from inturn import InTurn, Turn
+from inturn.lanes.receipt import Receipt
+from inturn.store import clock
+from tests.lanes.conftest import Gate, counted, until, until_status, working
+from tests.lanes.test_merge import Seen, bodies, results
+
+YIELD_S = 1.0
+"""So long a turn that was interrupted may take to end."""
+
+
+class Bodies:
+    """What happens in the bodies of one handler. The first `held` of its turns last until they are cancelled."""
+
+    def __init__(self, held: int = 1) -> None:
+        self.held = held
+        self.seen = Seen()
+        self.begun: asyncio.Queue[Turn[Any]] = asyncio.Queue()
+        self.cancelled = 0
+
+    async def run(self, turn: Turn[Any]) -> list[Any]:
+        burst = self.seen.note(turn)
+        self.begun.put_nowait(turn)
+        if len(self.seen.turns) <= self.held:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                self.cancelled += 1
+                raise
+        return burst
+
+
+async def submit(app: InTurn, text: str, handler: str = "h", **options: Any) -> Receipt:
+    return await app.submit(handler, text, message_id=text, **options)
+
+
+def never(turn: Turn[Any]) -> None:
+    """For an app that only submits."""
+    raise AssertionError("it runs elsewhere")
+
+
+async def test_the_next_turn_gets_the_old_messages_and_the_new_one_together(app: InTurn, other: InTurn) -> None:
+    body = Bodies(held=2)
+    app.handler("h", key="k", busy="interrupt")(body.run)
+    other.handler("h", key="k", busy="interrupt")(never)
+    before = counted("inturn_turns_total", outcome="interrupted")
+    async with working(app):
+        receipts = [await submit(other, "a")]
+        for text in ("b", "c"):
+            await body.begun.get()
+            receipts.append(await submit(other, text))
+        assert await results(receipts) == [["a", "b", "c"]] * 3
+    assert body.seen.turns == [(["a"], 1), (["a", "b"], 1), (["a", "b", "c"], 1)], "an interrupt gives the attempt back"
+    assert body.cancelled == 2
+    assert counted("inturn_turns_total", outcome="interrupted") == before + 2
+
+
+async def test_it_is_logged_as_an_interrupt_and_not_as_a_loss(app: InTurn, caplog: pytest.LogCaptureFixture) -> None:
+    body = Bodies()
+    app.handler("h", key="k", busy="interrupt")(body.run)
+    lost = counted("inturn_turns_total", outcome="lost")
+    async with working(app):
+        first = await submit(app, "a")
+        turn = await body.begun.get()
+        await results([first, await submit(app, "b")])
+    assert f"interrupt key=k handler=h fence={turn.fence}" in caplog.text
+    assert "lost key=k" not in caplog.text
+    assert counted("inturn_turns_total", outcome="lost") == lost
+
+
+async def test_a_cancelled_turn_leaves_no_trace(app: InTurn) -> None:
+    delivered: list[Any] = []
+    body = Bodies()
+
+    @app.handler("out")
+    async def out(turn: Turn[Any]) -> None:
+        delivered.append(turn.body)
+
+    @app.handler("h", key="k", busy="interrupt", state=list)
+    async def h(turn: Turn[list[str]]) -> list[Any]:
+        turn.state.append(f"state of {'+'.join(bodies(turn))}")
+        turn.send("out", "+".join(bodies(turn)))
+        return await body.run(turn)
+
+    async with working(app):
+        first = await submit(app, "a")
+        await body.begun.get()
+        second = await submit(app, "b")
+        await results([first, second])
+
+        async def is_delivered() -> bool:
+            return bool(delivered)
+
+        await until(is_delivered)
+        await until_status(app, "k>out", "idle")
+    assert delivered == ["a+b"]
+    info = await app.lanes.inspect("k")
+    assert (info.state, info.version) == (["state of a+b"], 1)
+
+
+async def test_a_handler_that_swallows_its_cancellation_cannot_commit(app: InTurn) -> None:
+    delivered: list[Any] = []
+    gate, swallowed = Gate(), asyncio.Event()
+    number = 0
+
+    @app.handler("out")
+    async def out(turn: Turn[Any]) -> None:
+        delivered.append(turn.body)
+
+    @app.handler("h", key="k", busy="interrupt", state=list)
+    async def h(turn: Turn[list[int]]) -> str:
+        nonlocal number
+        number = mine = number + 1
+        if mine == 1:
+            try:
+                await gate.pass_through()
+            except asyncio.CancelledError:
+                swallowed.set()
+        turn.state.append(mine)
+        turn.send("out", mine)
+        return f"turn {mine}"
+
+    async with working(app):
+        first = await submit(app, "a")
+        await gate.reached.wait()
+        second = await submit(app, "b")
+        assert await results([first, second]) == ["turn 2"] * 2
+        assert swallowed.is_set()
+        await until_status(app, "k>out", "idle")
+    assert (await app.lanes.inspect("k")).state == [2]
+    assert delivered == [2]
+
+
+async def test_a_body_that_goes_on_holds_the_next_turn_up_for_a_second_and_cannot_commit(app: InTurn) -> None:
+    """It catches its cancellation and does something slow, as a clean-up may."""
+    gate, ended = Gate(), asyncio.Event()
+    began: list[float] = []
+
+    @app.handler("h", key="k", busy="interrupt", state=list)
+    async def h(turn: Turn[list[str]]) -> str:
+        began.append(clock.now())
+        if len(began) == 1:
+            try:
+                await gate.pass_through()
+            except asyncio.CancelledError:
+                await ended.wait()
+        turn.state.append("+".join(bodies(turn)))
+        return "done"
+
+    async with working(app):
+        first = await submit(app, "a")
+        await gate.reached.wait()
+        interrupted_at = clock.now()
+        second = await submit(app, "b")
+        await results([first, second])
+        assert YIELD_S - 0.05 <= began[1] - interrupted_at < YIELD_S + 1.5
+        ended.set()
+    assert (await app.lanes.inspect("k")).state == ["a+b"]
+
+
+async def test_a_handler_in_a_thread_cannot_be_cancelled_and_cannot_commit_either(app: InTurn) -> None:
+    """It has not ended when it is interrupted, so the next turn begins only after the second that it has for that."""
+    began: list[float] = []
+    reached, opened, ended = threading.Event(), threading.Event(), threading.Event()
+
+    @app.handler("h", key="k", busy="interrupt", state=list)
+    def h(turn: Turn[list[str]]) -> str:
+        began.append(clock.now())
+        if len(began) == 1:
+            reached.set()
+            opened.wait(10)
+        turn.state.append("+".join(bodies(turn)))
+        if len(turn.messages) == 1:
+            ended.set()
+        return "done"
+
+    try:
+        async with working(app):
+            first = await submit(app, "a")
+            await asyncio.to_thread(reached.wait, 5)
+            interrupted_at = clock.now()
+            second = await submit(app, "b")
+            assert await results([first, second]) == ["done"] * 2
+            opened.set()
+            await asyncio.to_thread(ended.wait, 5)
+            assert (await app.lanes.inspect("k")).state == ["a+b"]
+            assert began[1] - interrupted_at < YIELD_S + 1.5
+            assert began[1] - interrupted_at >= YIELD_S - 0.05, "two bodies of one lane ran side by side"
+    finally:
+        opened.set()
+
+
+async def test_a_cancellation_arrives_soon(app: InTurn, other: InTurn) -> None:
+    """On Redis by push; on SQLite by looking at the file."""
+    cancelled_at: list[float] = []
+
+    @app.handler("h", key="{k}", busy="interrupt")
+    async def h(turn: Turn[Any]) -> None:
+        if len(turn.messages) == 1:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                cancelled_at.append(time.monotonic())
+                raise
+
+    other.handler("h", key="{k}", busy="interrupt")(never)
+    took: list[float] = []
+    async with working(app):
+        for number in range(9):
+            begun = asyncio.Event()
+            await other.submit("h", {"k": f"k{number}", "n": 1})
+            await begun.wait()
+            arrives_at = time.monotonic()
+            second = await other.submit("h", {"k": f"k{number}", "n": 2})
+            await second.result(5)
+            took.append(cancelled_at[-1] - arrives_at)
+    assert sorted(took)[4] < 0.1, took

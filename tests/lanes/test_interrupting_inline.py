@@ -1,0 +1,58 @@
+"""An inline turn and an interrupt: it is left by `Interrupted`, if it allows that, and is left alone otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from inturn import Interrupted, InTurn, LeaseLost
+from tests.lanes.conftest import apart, counted, working
+from tests.lanes.test_interrupting import Bodies, never, submit
+
+
+@pytest.mark.parametrize("busy", ["interrupt", "rollback"])
+async def test_an_inline_turn_that_allows_it_is_left_by_interrupted(app: InTurn, other: InTurn, busy: Any) -> None:
+    body = Bodies(held=0)
+    other.handler("h", key="k", busy=busy, state=list)(body.run)
+    before = counted("inturn_turns_total", outcome="interrupted")
+    async with working(other):
+        with pytest.raises(Interrupted) as interrupted:
+            async with app.turn("k", state=list, interruptible=True) as turn:
+                turn.state.append("never")
+                submitting = apart(submit(other, "a"))
+                await asyncio.Event().wait()
+        assert isinstance(interrupted.value, LeaseLost)
+        assert turn.lost
+        assert await (await submitting).result(5) == ["a"]
+    assert (await app.lanes.inspect("k")).state == []
+    assert counted("inturn_turns_total", outcome="interrupted") == before + 1
+
+
+async def test_an_inline_turn_that_swallows_its_interrupt_cannot_commit(app: InTurn, other: InTurn) -> None:
+    other.handler("h", key="k", busy="interrupt")(never)
+    with pytest.raises(Interrupted):
+        async with app.turn("k", state=list, interruptible=True) as turn:
+            turn.state.append("never")
+            submitting = apart(submit(other, "a"))
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                turn.state.append("neither")
+    await submitting
+    assert (await app.lanes.inspect("k")).state is None
+
+
+async def test_an_inline_turn_is_not_interrupted_unless_it_says_so(app: InTurn, other: InTurn) -> None:
+    body = Bodies(held=0)
+    other.handler("h", key="k", busy="interrupt")(body.run)
+    async with working(other):
+        async with app.turn("k", state=list) as turn:
+            turn.state.append("kept")
+            receipt = await apart(submit(other, "a"))
+            assert receipt.status == "queued"
+            await app.process.store.confirm("k", turn.lease.token)
+            assert not turn.lost
+        await receipt.result(5)
+    assert (await app.lanes.inspect("k")).state == ["kept"]

@@ -1,0 +1,260 @@
+"""`merge`: what waited is answered in one turn; a quiet time; and only the poisonous one of a burst is set aside."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from inturn import Cut, HandlerFailed, InTurn, Turn
+from inturn.lanes.receipt import Receipt
+from inturn.store import clock
+from tests.lanes.conftest import Gate, until_status, working
+
+LONG_S = 30.0
+"""A quiet time that nobody here waits for."""
+
+
+def bodies(turn: Turn[Any]) -> list[Any]:
+    return [message.body for message in turn.messages]
+
+
+async def submitted(app: InTurn, *texts: str) -> list[Receipt]:
+    return [await app.submit("h", text, message_id=text) for text in texts]
+
+
+async def results(receipts: list[Receipt], within_s: float = 5.0) -> list[Any]:
+    return list(await asyncio.gather(*(receipt.result(within_s) for receipt in receipts)))
+
+
+async def fates(receipts: list[Receipt], within_s: float = 5.0) -> list[Any]:
+    """What each came to: its result, or 'dead'."""
+    ended = await asyncio.gather(*(receipt.result(within_s) for receipt in receipts), return_exceptions=True)
+    return ["dead" if isinstance(fate, HandlerFailed) else fate for fate in ended]
+
+
+class Seen:
+    """What the turns of a handler were given, and in which attempt."""
+
+    def __init__(self) -> None:
+        self.turns: list[tuple[list[str], int]] = []
+
+    def note(self, turn: Turn[Any]) -> list[str]:
+        burst = bodies(turn)
+        self.turns.append((burst, turn.attempt))
+        return burst
+
+    @property
+    def bursts(self) -> list[list[str]]:
+        return [burst for burst, _ in self.turns]
+
+
+async def test_all_that_waited_is_one_turn_and_all_receipts_have_its_one_result(app: InTurn, other: InTurn) -> None:
+    seen, gate = Seen(), Gate()
+
+    @app.handler("h", key="k", busy="merge", state=list)
+    async def h(turn: Turn[list[str]]) -> dict[str, Any]:
+        turn.state += seen.note(turn)
+        await gate.pass_through()
+        return {"answers": bodies(turn), "fence": turn.fence}
+
+    other.handler("h", key="k", busy="merge", state=list)(h)
+    async with working(app):
+        first = await submitted(app, "a")
+        await gate.reached.wait()
+        rest = await submitted(app, "b", "c") + await submitted(other, "d")
+        gate.opened.set()
+        (alone,), together = await results(first), await results(rest)
+        assert alone["answers"] == ["a"]
+        assert together[0]["answers"] == ["b", "c", "d"]
+        assert together == [together[0]] * 3, "one turn, one result, wherever one waits for it"
+        again = await submitted(other, "b", "c", "d")
+        assert [receipt.status for receipt in again] == ["duplicate"] * 3
+        assert await results(again) == together
+    assert seen.bursts == [["a"], ["b", "c", "d"]]
+    assert (await app.lanes.inspect("k")).state == ["a", "b", "c", "d"]
+
+
+async def test_what_is_brought_again_while_it_waits_or_runs_in_a_burst_does_not_run_twice(app: InTurn) -> None:
+    seen, gate = Seen(), Gate()
+
+    @app.handler("h", key="k", busy="merge")
+    async def h(turn: Turn[Any]) -> int:
+        seen.note(turn)
+        await gate.pass_through()
+        return len(turn.messages)
+
+    await submitted(app, "a", "b", "c")
+    assert [receipt.status for receipt in await submitted(app, "c", "b", "a")] == ["duplicate"] * 3
+    async with working(app):
+        await gate.reached.wait()
+        again = await submitted(app, "a", "b", "c")
+        assert [receipt.status for receipt in again] == ["duplicate"] * 3
+        gate.opened.set()
+        assert await results(again) == [3, 3, 3]
+    assert seen.bursts == [["a", "b", "c"]]
+
+
+async def test_a_burst_has_at_most_its_cap_and_the_rest_is_the_next_burst(app: InTurn) -> None:
+    seen = Seen()
+
+    @app.handler("h", key="k", busy="merge", max_burst=3)
+    async def h(turn: Turn[Any]) -> None:
+        seen.note(turn)
+
+    receipts = await submitted(app, *"abcdefg")
+    async with working(app):
+        await results(receipts)
+    assert seen.bursts == [["a", "b", "c"], ["d", "e", "f"], ["g"]]
+
+
+async def test_only_neighbours_of_one_handler_and_one_priority_are_a_burst(app: InTurn) -> None:
+    seen = Seen()
+
+    @app.handler("h", key="k", busy="merge")
+    async def h(turn: Turn[Any]) -> None:
+        seen.note(turn)
+
+    @app.handler("between", key="k")
+    async def between(turn: Turn[Any]) -> None:
+        seen.note(turn)
+
+    receipts = await submitted(app, "a", "b")
+    receipts.append(await app.submit("between", "x"))
+    receipts += await submitted(app, "c")
+    receipts.append(await app.submit("h", "urgent", priority=5))
+    async with working(app):
+        await results(receipts)
+    assert seen.bursts[-2:] == [["x"], ["c"]]
+    assert [text for burst in seen.bursts for text in burst] == ["urgent", "a", "b", "x", "c"]
+
+
+async def test_every_message_restarts_the_quiet_time(app: InTurn) -> None:
+    began: list[float] = []
+    seen = Seen()
+
+    @app.handler("h", key="k", busy="merge", quiet=0.25)
+    async def h(turn: Turn[Any]) -> None:
+        began.append(clock.now())
+        seen.note(turn)
+
+    async with working(app):
+        receipts: list[Receipt] = []
+        for text in "abcd":
+            receipts += await submitted(app, text)
+            last_at = clock.now()
+            if text != "d":
+                await asyncio.sleep(0.1)  # a person types
+        await results(receipts)
+    assert seen.bursts == [["a", "b", "c", "d"]]
+    assert 0.24 <= began[0] - last_at < 0.25 + 0.5
+
+
+async def test_a_person_who_never_stops_typing_is_answered_after_the_longest_wait(app: InTurn) -> None:
+    seen, began = Seen(), asyncio.Event()
+    took: list[float] = []
+
+    @app.handler("h", key="k", busy="merge", quiet=0.3, max_quiet=0.5)
+    async def h(turn: Turn[Any]) -> None:
+        took.append(clock.now() - begins_at)
+        seen.note(turn)
+        began.set()
+
+    async with working(app):
+        begins_at, number = clock.now(), 0
+        while not began.is_set() and clock.now() < begins_at + 3:
+            await submitted(app, f"m{number}")
+            number += 1
+            await asyncio.sleep(0.05)
+    assert 0.45 <= took[0] < 1.2
+    assert len(seen.bursts[0]) > 2
+
+
+async def test_a_full_burst_does_not_wait_for_quiet(app: InTurn) -> None:
+    seen = Seen()
+
+    @app.handler("h", key="k", busy="merge", quiet=LONG_S, max_burst=3)
+    async def h(turn: Turn[Any]) -> None:
+        seen.note(turn)
+
+    async with working(app):
+        await results(await submitted(app, "a", "b", "c"), 3)
+    assert seen.bursts == [["a", "b", "c"]]
+
+
+@pytest.mark.parametrize(
+    ("cut", "body"),
+    [
+        (lambda body: body["text"].endswith("!"), {"text": "now!"}),
+        (Cut(text="text", longer_than=20), {"text": "a long message, which says it all"}),
+        (Cut(text="message.text", longer_than=3), {"message": {"text": "four"}}),
+        (Cut(sent_at="at", older_than=60), {"at": time.time() - 61}),
+        (Cut(sent_at="at", older_than=60), {"at": datetime.fromtimestamp(time.time() - 61, UTC).isoformat()}),
+        (Cut(text="text", longer_than=20, sent_at="at", older_than=60), {"text": "short", "at": 0}),
+    ],
+    ids=["function", "long", "long in a field", "late", "late as text", "long or late"],
+)
+async def test_a_message_can_cut_the_quiet_time_short(app: InTurn, cut: Any, body: Any) -> None:
+    seen = Seen()
+
+    @app.handler("h", key="k", busy="merge", quiet=LONG_S, cut=cut)
+    async def h(turn: Turn[Any]) -> None:
+        seen.note(turn)
+
+    async with working(app):
+        first = await app.submit("h", {"text": "short", "at": time.time(), "message": {}})
+        await until_status(app, "k", "waiting")
+        last = await app.submit("h", body)
+        await results([first, last], 3)
+    assert len(seen.bursts) == 1, "the one before it does not stay behind"
+    assert seen.bursts[0][1] == body
+
+
+@pytest.mark.parametrize(
+    "body", [{"text": "short"}, {"text": 5}, {"text": None}, {}, {"at": True}, {"at": None}, {"at": time.time() + 60}]
+)
+async def test_what_is_neither_long_nor_late_cuts_nothing(app: InTurn, body: Any) -> None:
+    @app.handler("h", key="k", busy="merge", quiet=LONG_S, cut=Cut("text", 10, "at", 60))
+    async def h(turn: Turn[Any]) -> None: ...
+
+    async with working(app):
+        await app.submit("h", body)
+        info = await until_status(app, "k", "waiting")
+        assert info.waiting == 1
+
+
+async def test_a_time_that_is_no_time_is_refused_when_it_is_submitted(app: InTurn) -> None:
+    @app.handler("h", key="k", busy="merge", quiet=LONG_S, cut=Cut(sent_at="at", older_than=60))
+    async def h(turn: Turn[Any]) -> None: ...
+
+    with pytest.raises(ValueError, match=r"'at' is 'yesterday'; it must be a time"):
+        await app.submit("h", {"at": "yesterday"})
+    assert (await app.lanes.inspect("k")).status == "idle"
+
+
+async def test_a_quiet_lane_holds_up_no_other(app: InTurn) -> None:
+    @app.handler("h", key="{k}", busy="merge", quiet=LONG_S, cut=lambda body: body["k"] == "2")
+    async def h(turn: Turn[Any]) -> str:
+        return turn.key
+
+    async with working(app, concurrency=1):
+        await app.submit("h", {"k": "1"})
+        await until_status(app, "1", "waiting")
+        assert await (await app.submit("h", {"k": "2"})).result(3) == "2"
+
+
+async def test_a_receipt_can_be_cancelled_out_of_the_quiet_time(app: InTurn) -> None:
+    seen = Seen()
+
+    @app.handler("h", key="k", busy="merge", quiet=0.2)
+    async def h(turn: Turn[Any]) -> None:
+        seen.note(turn)
+
+    one, two, three = await submitted(app, "a", "b", "c")
+    assert await two.cancel()
+    async with working(app):
+        await results([one, three])
+    assert seen.bursts == [["a", "c"]]

@@ -1,0 +1,106 @@
+"""What the rule of a message does in the model of a lane, when the message arrives."""
+
+from __future__ import annotations
+
+from tests.store.lane_life import YIELD_MS, Lane, LaneLife, Message
+
+MOST_CUTS = 3
+
+
+class LanePolicies(LaneLife):
+    def _arrive(self, key: str, message: Message, keep: int, *, is_own: bool = False) -> None:
+        """`is_own`: a turn sends it to its own lane, which goes on when all effects of the turn are written."""
+        lane = self._accept(key, message, keep)
+        policy = message.rule.policy
+        if policy in ("latest", "rollback"):
+            self._supersede(key, message)
+        if policy in ("interrupt", "rollback") and not is_own:
+            self._interrupt(key, lane, message)
+        if not is_own:
+            self._stir(key, lane)
+
+    def _postpone(self, key: str, message: Message, keep: int, delay: int) -> None:
+        if message.rule.policy == "latest":
+            self._supersede(key, message)
+        message.after, message.keep = self.now + delay, keep
+        self.later[key, message.ident] = message
+        self.letters.pop((key, message.ident), None)
+
+    def _arrive_due(self) -> None:
+        due = [(key, message) for (key, _), message in self.later.items() if message.after <= self.now]
+        for key, message in sorted(due, key=lambda pair: pair[1].after):
+            if self.later.pop((key, message.ident), None):  # one that came before it may have superseded it
+                message.accepted, message.after = message.after, 0
+                self._arrive(key, message, message.keep)
+
+    def _write_off(self, key: str, message: Message, why: bytes, window: int) -> None:
+        """It will never run; if it leads a burst, its burst will not."""
+        if key in self.lanes:
+            self.lanes[key].mail.pop(message.ident, None)
+        self.later.pop((key, message.ident), None)
+        for each in message.all:
+            self.marks[key, each.ident] = b"\0" + why, self.now + window
+            self._tell_settled(each.watchers, key, each.ident)
+
+    def _supersede(self, key: str, by: Message) -> None:
+        """What waits or is delayed for the same handler; what runs does not."""
+        waiting = list(self.lanes[key].mail.values()) if key in self.lanes else []
+        waiting += [message for (where, _), message in self.later.items() if where == key]
+        for message in waiting:
+            if message is not by and message.handler == by.handler:
+                self._write_off(key, message, b"superseded", by.rule.window_ms)
+        if key in self.lanes and self.lanes[key].token == "" and by.ident not in self.lanes[key].mail:
+            self._advance(key, self.lanes[key])
+
+    def _interrupt(self, key: str, lane: Lane, message: Message) -> None:
+        running = lane.given
+        if lane.cuts >= MOST_CUTS or lane.stopped or not self.is_leased(lane):
+            return
+        is_same = running is not None and running.handler == message.handler
+        if not (is_same or lane.allows) or (running is not None and running.rank < message.rank):
+            return
+        token = lane.token
+        self._tell_loss(key, token)
+        if lane.lapses:
+            self._untell("turn", token, key)
+        else:
+            lane.yields, lane.yield_by = token, self.now + YIELD_MS
+        if running is None:
+            self._tell_settled(lane.awaited, key, lane.running)
+        self._end_lease(lane)
+        lane.cuts += 1
+        if running is not None:
+            self._make_way(key, lane, running, message)
+
+    def _make_way(self, key: str, lane: Lane, running: Message, message: Message) -> None:
+        """Where the messages of the turn go that this one has interrupted."""
+        running.attempts -= 1
+        if running.handler != message.handler:
+            running.number = next(self._numbers)
+            lane.mail[running.ident] = running
+        elif message.rule.policy == "interrupt":
+            waiting = lane.in_order()
+            for other in waiting[: waiting.index(message)]:
+                if self._joins(other, message.handler):
+                    self._join(lane, running, other)
+            self._join(lane, running, message)
+            running.is_open, running.rank = True, message.rank
+            lane.mail[running.ident] = running
+        else:
+            self._write_off(key, running, b"superseded", message.rule.window_ms)
+            message.number = running.number
+
+    def _stop_yielding(self, key: str, lane: Lane | None, token: str) -> None:
+        """If it is the one that was interrupted, it has ended now."""
+        if lane and lane.yields == token:
+            lane.yields = ""
+            self._advance(key, lane)
+
+    def _steer(self, lane: Lane, have: int) -> list[Message]:
+        """What waits for the handler of the turn comes into it. Answers what the turn does not have yet."""
+        lead = lane.given
+        assert lead is not None
+        for other in lane.in_order() if not lane.stopped else ():
+            if self._joins(other, lead.handler) and not (other.late and self.now > other.late):
+                self._join(lane, lead, other)
+        return lead.all[have:]

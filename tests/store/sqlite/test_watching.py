@@ -1,0 +1,199 @@
+"""Watching lanes on SQLite: inside a process without the disk, between processes by rows that are soon forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from inturn.store.sqlite import asides, watching
+from inturn.store.sqlite.ears import MOST_UNHEARD, Ear
+from tests.store.sqlite.opener import Opener, run
+from tests.store.world import Peer, until
+
+OTHER = "host:1:other"
+
+
+async def rows(peer: Peer, sql: str) -> list[Any]:
+    found: list[Any] = await run(peer, lambda tx: tx.execute(sql).fetchall())
+    return found
+
+
+async def watch(peer: Peer, key: str) -> tuple[list[bytes], Callable[[], Any]]:
+    heard: list[bytes] = []
+    return heard, await peer.store.subscribe(key, heard.append)
+
+
+async def test_a_watcher_in_the_same_process_hears_turns_and_chunks_in_their_order(open_peer: Opener) -> None:
+    peer = open_peer()
+    heard, stop = await watch(peer, "k")
+    await peer.put("k", "m")
+    turn = await peer.claim_one()
+    peer.store.publish("k", b"chunk 1")
+    await peer.done(turn)
+    fence = turn.fence
+    await until(lambda: len(heard) == 3)
+    assert heard == [b"begin %d 1 work\0m" % fence, b"chunk 1", b"commit %d work\0m" % fence]
+    assert await rows(peer, "SELECT * FROM heard") == []
+    await stop()
+
+
+async def test_a_watcher_in_another_process_hears_them_too(open_peer: Opener) -> None:
+    worker, watcher = open_peer(), open_peer(process=OTHER)
+    heard, stop = await watch(watcher, "k")
+    await worker.put("k", "m")
+    await worker.put("unwatched", "m")
+    turns = {turn.key: turn for turn in await worker.claim()}
+    for number in range(3):
+        worker.store.publish("k", b"chunk %d" % number)
+        worker.store.publish("unwatched", b"nobody hears this")
+    await worker.fail(turns["k"], "dead", why="no")
+    fence = turns["k"].fence
+    said = [b"begin %d 1 work\0m" % fence, b"chunk 0", b"chunk 1", b"chunk 2", b"fail %d dead no" % fence]
+    await until(lambda: len(heard) == len(said))
+    assert heard == said
+    await stop()
+    assert await rows(worker, "SELECT * FROM heard") == []
+    assert await rows(worker, "SELECT * FROM watching") == []
+    assert await rows(worker, "SELECT watching FROM store") == [(0,)]
+
+
+async def test_where_nobody_watches_nothing_is_written(open_peer: Opener) -> None:
+    peer, other = open_peer(), open_peer(process=OTHER)
+    await peer.store.check()
+    await other.store.check()
+    version = await rows(other, "PRAGMA data_version")
+    for number in range(100):
+        peer.store.publish("k", b"chunk %d" % number)
+    await peer.store.check()
+    assert await rows(other, "PRAGMA data_version") == version
+
+
+async def test_who_has_stopped_to_watch_hears_no_more_and_another_watcher_goes_on(open_peer: Opener) -> None:
+    peer = open_peer()
+    (first, stop_first), (second, stop_second) = await watch(peer, "k"), await watch(peer, "k")
+    peer.store.publish("k", b"1")
+    await until(lambda: len(first) == len(second) == 1)
+    await stop_first()
+    peer.store.publish("k", b"2")
+    await until(lambda: len(second) == 2)
+    assert first == [b"1"]
+    assert await rows(peer, "SELECT key FROM watching") == [("k",)]
+    await stop_second()
+    assert await rows(peer, "SELECT * FROM watching") == []
+
+
+async def test_a_process_that_departs_is_forgotten(open_peer: Opener) -> None:
+    peer, watcher = open_peer(), open_peer(process=OTHER)
+    await watch(watcher, "k")
+    await watcher.store.depart()
+    assert await rows(peer, "SELECT * FROM watching") == []
+
+
+async def test_a_process_that_says_no_more_that_it_watches_is_forgotten(open_peer: Opener) -> None:
+    peer = open_peer()
+    await run(peer, lambda tx: watching.watch(tx, OTHER, ["k"]))
+    await run(peer, lambda tx: tx.execute("UPDATE watching SET until = ?", (tx.now,)))
+    await peer.put("k", "m")
+    await peer.claim_one()
+    assert len(await rows(peer, "SELECT * FROM heard")) == 1
+    await peer.beat()
+    assert await rows(peer, "SELECT * FROM watching") == []
+    assert await rows(peer, "SELECT * FROM heard") == []
+
+
+async def test_a_process_that_was_forgotten_is_told_that_it_may_have_missed_something(
+    open_peer: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asides, "RENEW_S", 0.01)
+    peer, watcher = open_peer(), open_peer(process=OTHER)
+    heard, _ = await watch(watcher, "k")
+    await run(peer, lambda tx: watching.forget_process(tx, OTHER))
+    await until(lambda: heard)
+    assert heard == [b""]
+    peer.store.publish("k", b"now")
+    await until(lambda: heard == [b"", b"now"])
+
+
+async def test_what_was_heard_is_forgotten_before_it_is_too_much(open_peer: Opener) -> None:
+    peer, watcher = open_peer(), open_peer(process=OTHER)
+    heard, _ = await watch(watcher, "k")
+    await peer.store.check()
+    said: list[bytes] = []
+    for number in range(3 * watching.MOST_UNHEARD):
+        said.append(b"chunk %d" % number)
+        peer.store.publish("k", said[-1])
+        if number % 100 == 99:
+            await until(lambda: len(heard) == len(said))
+    assert heard == said
+    await until_none_but(peer, asides.MOST_HEARD)
+
+
+async def until_none_but(peer: Peer, most: int) -> None:
+    async with asyncio.timeout(5):
+        while len(await rows(peer, "SELECT 1 FROM heard")) > most:  # noqa: ASYNC110 - another process forgets them
+            await asyncio.sleep(0.002)
+
+
+async def test_a_process_that_does_not_listen_is_told_only_that_it_missed_something(open_peer: Opener) -> None:
+    peer = open_peer()
+    await run(peer, lambda tx: watching.watch(tx, OTHER, ["k"]))
+    for _ in range(watching.MOST_UNHEARD + 1):
+        await run(peer, lambda tx: watching.say(tx, "k", b"chunk"))
+    assert await rows(peer, "SELECT process, key, text FROM heard") == [(OTHER, "", b"")]
+    await run(peer, lambda tx: tx.execute("UPDATE heard SET said = 0"))
+    await run(peer, lambda tx: watching.say(tx, "k", b"chunk"))
+    await peer.beat()
+    found = await rows(peer, "SELECT process, key, text FROM heard ORDER BY number")
+    assert found == [(OTHER, "k", b"chunk"), (OTHER, "", b"")]
+    watcher = open_peer(process=OTHER)
+    heard, _ = await watch(watcher, "k")
+    peer.store.publish("k", b"now")
+    await until(lambda: b"now" in heard)
+    assert heard == [b"chunk", b"", b"now"]
+
+
+async def test_what_is_published_while_too_much_is_under_way_is_dropped(open_peer: Opener) -> None:
+    peer, watcher = open_peer(), open_peer(process=OTHER)
+    heard, _ = await watch(watcher, "k")
+    await peer.store.check()
+    writer = peer.store.writer  # type: ignore[attr-defined]
+    assert writer.hold_still()  # its thread waits for us
+    for number in range(asides.MOST_UNDER_WAY + 500):
+        peer.store.publish("k", b"chunk %d" % number)
+    writer.go_on()
+    await until(lambda: len(heard) >= 1)
+    await until(lambda: writer._asides._under_way == 0)
+    peer.store.publish("k", b"now")
+    await until(lambda: heard[-2:] == [b"", b"now"])
+    assert len(heard) <= asides.MOST_UNDER_WAY + 2
+
+
+async def test_a_listener_on_a_blocked_loop_blocks_nobody_and_misses_what_is_too_much() -> None:
+    heard: list[bytes] = []
+    ear = Ear("k", heard.append)
+
+    def speak() -> None:
+        for number in range(MOST_UNHEARD + 10):
+            ear.hear(b"%d" % number)
+
+    thread = threading.Thread(target=speak)
+    thread.start()
+    thread.join(5)  # our loop does not run meanwhile
+    await until(lambda: heard)
+    assert heard == [b"", *(b"%d" % number for number in range(MOST_UNHEARD, MOST_UNHEARD + 10))]
+
+
+async def test_a_listener_that_fails_does_not_stop_the_others(open_peer: Opener) -> None:
+    peer = open_peer()
+
+    def fail(text: bytes) -> None:
+        raise ValueError(text)
+
+    await peer.store.subscribe("k", fail)
+    heard, _ = await watch(peer, "k")
+    peer.store.publish("k", b"1")
+    await until(lambda: heard == [b"1"])

@@ -1,0 +1,49 @@
+"""Apps on both stores, and a shop behind the middleware."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from inturn import InTurn
+from inturn.settings import Settings
+from inturn.web import IdempotencyMiddleware
+from tests.web.speaking import Shop
+
+MakeTurns = Callable[..., InTurn]
+
+
+@pytest.fixture
+async def make_turns(namespace: str) -> AsyncIterator[MakeTurns]:
+    apps: list[InTurn] = []
+
+    def make(url: str, **settings: Any) -> InTurn:
+        apps.append(InTurn(url, namespace=namespace, settings=Settings(**settings)))
+        return apps[-1]
+
+    yield make
+    for app in apps:
+        await app.close()
+
+
+@pytest.fixture
+async def turns(make_turns: MakeTurns, store_url: str) -> InTurn:
+    return make_turns(store_url)
+
+
+@pytest.fixture
+async def other_turns(make_turns: MakeTurns, store_url: str) -> InTurn:
+    """Another process, as far as the store can tell."""
+    return make_turns(store_url)
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+@pytest.fixture
+async def guarded(shop: Shop, turns: InTurn) -> IdempotencyMiddleware:
+    return IdempotencyMiddleware(shop, turns)
