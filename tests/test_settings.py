@@ -45,7 +45,8 @@ def example() -> dict[str, str]:
 def test_without_variables_the_defaults_hold() -> None:
     settings = load_settings(NOTHING)
     assert settings.url == "sqlite:///inturn.db"
-    assert (settings.namespace, settings.partitions, settings.store_timeout) == ("inturn", 1, 5.0)
+    assert (settings.namespace, settings.partitions, settings.replicas) == ("inturn", None, 0)
+    assert settings.store_timeout == 5.0
     assert (settings.lock_ttl, settings.dedup_window, settings.state_ttl) == (30.0, 300.0, 86_400.0)
     assert settings.rabbitmq_url is settings.database_url is settings.tasks_service_base_url is None
     assert settings.allow_eviction is False

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from types import TracebackType
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from inturn.errors import SettingsError
 from inturn.lanes import handler as handlers
@@ -80,6 +81,7 @@ class InTurn:
         """Messages that failed for good: `list`, `show`, `replay`, `drop`."""
         self.locks = Locks(self.process)
         """Look at the locks of this store: `list`, `inspect`, `force_release`."""
+        self._watches: WeakSet[Watch] = WeakSet()
         DeadlockWatch.attach(self.process)
 
     def lock(
@@ -226,7 +228,7 @@ class InTurn:
 
     def watch(self, key: str) -> Watch:
         """What happens in a lane while it happens: `async with app.watch(key) as events`, then `async for event`."""
-        return Watch(self.process, key)
+        return Watch(self.process, key, self._watches)
 
     def turn(
         self,
@@ -301,6 +303,8 @@ class InTurn:
     async def close(self) -> None:
         """Stop the workers of this app, give back what is held, and end the connections and the heartbeat's thread."""
         await asyncio.gather(*(worker.finish() for worker in list(self.runtime.workers)))
+        for watch in list(self._watches):
+            watch.end()
         await self.process.close()
 
     async def __aenter__(self) -> InTurn:

@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # the reader (`| head`) has seen enough; what is still buffered must not complain at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (InTurnError, ValueError, TypeError) as error:
+    except (InTurnError, ValueError, TypeError, OSError) as error:
         log.debug("failed", exc_info=True)
         print(f"inturn: {error}", file=sys.stderr)
         return 2 if isinstance(error, ValueError | TypeError) else 1

@@ -137,8 +137,10 @@ async def _next(runtime: Runtime) -> Given | None:
 
 
 async def _claim(runtime: Runtime) -> Given | None:
-    turns = (await runtime.claim(runtime.can, 1)).turns
-    return turns[0] if turns else None
+    for partition in range(runtime.process.store.partitions):
+        if turns := (await runtime.claim(runtime.can, 1, partition)).turns:
+            return turns[0]
+    return None
 
 
 async def _bring_sends(runtime: Runtime) -> None:

@@ -10,12 +10,15 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 
 from inturn import InTurn
+from inturn.store.lane import Commit, Ended
 from tests.acceptance.policy_races import Kind, Lane, judge, play, register, shake
 from tests.acceptance.troupe import Child, Troupe
+from tests.store.lane_life import process_of
 
 SEED = 11
 LANES = 800
@@ -110,3 +113,32 @@ async def test_workers_that_are_killed_at_any_time_lose_and_double_nothing(
         await killing
         await until_idle(client)
     assert found["committed"] > 100
+
+
+async def test_a_cancel_that_only_says_so_is_found_out(apps: list[InTurn]) -> None:
+    """The races themselves are put to the test."""
+
+    async def cancel(*arguments: Any) -> str:
+        return "cancelled"
+
+    await is_found_out(apps, "cancel", cancel, "queue", "was told to be cancelled, and was committed")
+
+
+async def test_a_commit_that_forgets_what_came_into_its_turn_is_found_out(apps: list[InTurn]) -> None:
+    honest = {app.process.store.process: app.process.store.commit for app in apps}
+
+    async def commit(effects: Commit) -> Ended:
+        return await honest[process_of(effects.token)](effects._replace(have=1))
+
+    await is_found_out(apps, "commit", commit, "steer", "2 times in the state")
+
+
+async def is_found_out(apps: list[InTurn], verb: str, broken: Any, kind: Kind, says: str) -> None:
+    client, worker = apps[:2]
+    for app in apps:
+        setattr(app.process.store, verb, broken)
+    working = asyncio.create_task(worker.run(concurrency=20, grace=1))
+    with pytest.raises(AssertionError, match=says):
+        await play_all(client, (kind,), 100)
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator
 
 import pytest
@@ -59,7 +60,8 @@ async def test_while_only_old_workers_run_the_lane_waits_and_nothing_is_parked_o
 ) -> None:
     young, _ = await asyncio.gather(worker(troupe, new, namespace, 2), worker(troupe, old, namespace, 1))
     assert await (await new.submit("versioned", body("a", words=["hi"]))).result(10) == 2
-    young.kill()
+    young.signal(signal.SIGTERM)
+    await hears(young, "stopped")
     receipt = await old.submit("versioned", body("b", text="hello"))
     await until_unhandled(old)
     with pytest.raises(TimeoutError):

@@ -21,11 +21,16 @@ def _scenario(store: str, name: str) -> Scenario:
 
 async def test_nothing_is_lost_doubled_or_out_of_order_under_faults() -> None:
     runs = [Run(_scenario(store, "everything"), "inturn", 4.0, SEED, WORKERS, LANES) for store in ("redis", "sqlite")]
-    for result in await asyncio.gather(*(run.play() for run in runs)):
+    results = await asyncio.gather(*(run.play() for run in runs))
+    for result in results:
         assert result.violations == [], f"see {result.kept}"
         assert len(result.told.acked) > 50, "too little happened to prove anything"
         assert result.sends > 50
-        assert sum(result.told.faults.values()) > 2
+        assert result.told.faults
+    assert sum(sum(result.told.faults.values()) for result in results) > 4
+    assert sum(result.joined for result in results) > 5, "too little was merged, interrupted or steered"
+    written_off = {why for result in results for why in result.found.written_off.values()}
+    assert written_off == {"superseded", "cancelled"}
 
 
 async def test_the_common_recipe_is_caught_by_the_same_checker() -> None:

@@ -98,7 +98,7 @@ class _Player:
             await _soon(self._registry.quiet())
             if self._time.release() or await self._interrupted():
                 continue
-            claimed = await self._runtime.claim(self._runtime.can, 1)
+            claimed = await self._runtime.claim(self._runtime.can, 1, 0)
             if not claimed.turns:
                 return claimed.due_in_ms / 1000
             self._start(claimed.turns[0])

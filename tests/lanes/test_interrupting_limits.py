@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from inturn import InTurn, Turn
+from inturn import InTurn, Superseded, Turn
 from tests.lanes.conftest import Gate, until, working
 from tests.lanes.test_interrupting import submit
 from tests.lanes.test_merge import Seen, results
@@ -137,3 +138,39 @@ async def test_what_a_turn_sends_to_its_own_lane_does_not_interrupt_it(app: InTu
 
         await until(both)
     assert seen.bursts == [["first"], ["second"]]
+
+
+@pytest.mark.parametrize("busy", ["interrupt", "rollback"])
+async def test_what_comes_while_an_interrupted_turn_has_not_ended_is_in_the_next_one_too(
+    app: InTurn, busy: Any
+) -> None:
+    gate, cancelled, ends = Gate(), asyncio.Event(), asyncio.Event()
+    seen = Seen()
+
+    @app.handler("h", key="k", busy=busy)
+    async def h(turn: Turn[Any]) -> list[Any]:
+        burst = seen.note(turn)
+        if len(seen.turns) == 1:
+            try:
+                await gate.pass_through()
+            except asyncio.CancelledError:
+                cancelled.set()
+                await ends.wait()
+                raise
+        return burst
+
+    async with working(app):
+        receipts = [await submit(app, "a")]
+        await gate.reached.wait()
+        receipts.append(await submit(app, "b"))
+        await cancelled.wait()
+        receipts += [await submit(app, "c"), await submit(app, "d")]
+        ends.set()
+        expected = ["a", "b", "c", "d"] if busy == "interrupt" else ["d"]
+        assert await receipts[-1].result(5) == expected
+        if busy == "interrupt":
+            assert await results(receipts) == [expected] * 4
+        else:
+            ended = await asyncio.gather(*(receipt.result(5) for receipt in receipts[:3]), return_exceptions=True)
+            assert [type(error) for error in ended] == [Superseded] * 3
+    assert seen.bursts == [["a"], expected]

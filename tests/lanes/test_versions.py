@@ -35,8 +35,8 @@ def add_new(app: InTurn) -> None:
 
 
 async def is_waiting_for_the_new_one(app: InTurn) -> bool:
-    lanes = await app.lanes.list()
-    return any((lane.key, lane.status, lane.is_unhandled) == ("k", "ready", True) for lane in lanes)
+    expected = ("k", "ready", "h@2", True)
+    return expected in [(lane.key, lane.status, lane.handler, lane.is_unhandled) for lane in await app.lanes.list()]
 
 
 async def test_messages_of_the_new_version_are_only_run_by_the_new_worker(app: InTurn, other: InTurn) -> None:

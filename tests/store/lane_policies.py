@@ -59,6 +59,8 @@ class LanePolicies(LaneLife):
         is_same = running is not None and running.handler == message.handler
         if not (is_same or lane.allows) or (running is not None and running.rank < message.rank):
             return
+        if is_same and message.rule.policy == "interrupt" and self._company(lane, message) is None:
+            return
         token = lane.token
         self._tell_loss(key, token)
         if lane.lapses:
@@ -72,6 +74,15 @@ class LanePolicies(LaneLife):
         if running is not None:
             self._make_way(key, lane, running, message)
 
+    def _company(self, lane: Lane, message: Message) -> list[Message] | None:
+        """What joins a turn that this message interrupts: what waits for its handler before it, and itself.
+
+        `None`: one of them was tried before, and its own turn comes first.
+        """
+        waiting = lane.in_order()
+        before = [other for other in waiting[: waiting.index(message)] if other.handler == message.handler]
+        return [*before, message] if all(self._joins(other, message.handler) for other in before) else None
+
     def _make_way(self, key: str, lane: Lane, running: Message, message: Message) -> None:
         """Where the messages of the turn go that this one has interrupted."""
         running.attempts -= 1
@@ -79,11 +90,10 @@ class LanePolicies(LaneLife):
             running.number = next(self._numbers)
             lane.mail[running.ident] = running
         elif message.rule.policy == "interrupt":
-            waiting = lane.in_order()
-            for other in waiting[: waiting.index(message)]:
-                if self._joins(other, message.handler):
-                    self._join(lane, running, other)
-            self._join(lane, running, message)
+            for other in self._company(lane, message) or ():
+                self._join(lane, running, other)
+            if not running.is_open:  # with new company it has an attempt more
+                running.attempts = max(0, running.attempts - 1)
             running.is_open, running.rank = True, message.rank
             lane.mail[running.ident] = running
         else:
@@ -100,7 +110,10 @@ class LanePolicies(LaneLife):
         """What waits for the handler of the turn comes into it. Answers what the turn does not have yet."""
         lead = lane.given
         assert lead is not None
-        for other in lane.in_order() if not lane.stopped else ():
-            if self._joins(other, lead.handler) and not (other.late and self.now > other.late):
-                self._join(lane, lead, other)
+        for other in lane.in_order() if lead.is_open and not lane.stopped else ():
+            if other.handler != lead.handler or (other.late and self.now > other.late):
+                continue
+            if not self._joins(other, lead.handler):
+                break  # nothing comes in past a message of the same handler that cannot
+            self._join(lane, lead, other)
         return lead.all[have:]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
-from inturn.store.lane import Rule
+from inturn.store.lane import PLAIN, Rule
 from tests.store.policies import (
     INTERRUPT,
     LATEST,
@@ -24,8 +25,8 @@ from tests.store.world import Peer, World, until, work
 LONG = 60_000
 
 
-async def delay(a: Peer, message_id: str, delay_ms: int, rule: Rule | None = None, **how: object) -> None:
-    told = await a.submit("k", message_id, delay_ms=delay_ms, **({"rule": rule} if rule else {}), **how)
+async def delay(a: Peer, message_id: str, delay_ms: int, rule: Rule = PLAIN, **how: Any) -> None:
+    told = await a.submit("k", message_id, delay_ms=delay_ms, rule=rule, **how)
     assert (told.status, told.ahead) == ("delayed", 0)
 
 

@@ -156,17 +156,30 @@ async def test_those_who_wait_while_the_turn_is_left_alone_stay_in_order_when_it
     assert await turns(a) == [["0", "1", "2", "3", "4", "5"]]
 
 
-async def test_a_burst_on_its_second_attempt_is_interrupted_and_has_not_lost_an_attempt(a: Peer) -> None:
+async def test_what_a_split_burst_has_left_waiting_comes_before_what_interrupts(a: Peer) -> None:
+    await a.fail(await run(a, "k", "1", "2", "3", rule=INTERRUPT), "split", attempts=1)
+    turn = await a.claim_one()
+    assert ids(turn) == ["1"]
+    await a.put("k", "4", rule=INTERRUPT)
+    await a.fail(turn, "back")
+    assert [message_id for burst in await turns(a) for message_id in burst] == ["1", "2", "3", "4"]
+
+
+async def test_a_burst_on_its_second_attempt_is_interrupted_and_has_an_attempt_more_with_its_new_company(
+    a: Peer,
+) -> None:
     await a.fail(await run(a, "k", "1", "2", rule=INTERRUPT), "retry", error="e1")
     turn = await a.claim_one()
     assert turn.attempts == 2
     await a.put("k", "3", rule=INTERRUPT)
     await a.fail(turn, "back")
     after = await a.claim_one()
-    assert (ids(after), after.attempts) == (["1", "2", "3"], 2)
+    assert (ids(after), after.attempts) == (["1", "2", "3"], 1)
 
 
-async def test_a_message_that_waits_for_its_retry_is_not_interrupted_and_nothing_joins_it(world: World, a: Peer) -> None:
+async def test_a_message_that_waits_for_its_retry_is_not_interrupted_and_nothing_joins_it(
+    world: World, a: Peer
+) -> None:
     await a.fail(await run(a, "k", "1", rule=INTERRUPT), "retry", delay_ms=300)
     await a.put("k", "2", rule=INTERRUPT)
     assert await a.claim() == []

@@ -145,6 +145,27 @@ async def test_a_turn_that_dies_with_what_came_into_it_is_split(a: Peer) -> None
     assert await turns(a) == [["2"]]
 
 
+async def test_a_turn_that_is_tried_again_takes_nothing_more_in(a: Peer) -> None:
+    """Or a poisonous message would go on for ever, by taking in new ones."""
+    turn = await run(a, "k", "1")
+    await a.put("k", "2")
+    await steer(a, turn)
+    await a.fail(turn, "retry")
+    again = await a.claim_one()
+    await a.put("k", "3")
+    assert ids((await steer(a, again, have=1)).messages) == ["2"]
+    assert (await a.commit(again, unless_newer=True)).status == "committed"
+    assert await turns(a) == [["3"]]
+
+
+async def test_a_lane_that_is_stopped_takes_nothing_more_in(a: Peer) -> None:
+    turn = await run(a, "k", "1")
+    await a.put("k", "2")
+    await a.store.stop("k", "paused", "")
+    assert await steer(a, turn) == ("steered", ())
+    assert (await a.commit(turn, unless_newer=True)).status == "committed"
+
+
 async def test_a_lease_that_expires_takes_along_what_came_into_the_turn(world: World, a: Peer) -> None:
     turn = await run(a, "k", "1", ttl_ms=200)
     await a.put("k", "2")

@@ -101,3 +101,11 @@ async def test_a_turn_of_the_newer_version_steers_both_in(a: Peer) -> None:
     await a.put("k", "2")
     await a.put("k", "3", rule=TWO)
     assert ids((await steer(a, turn)).messages) == ["2", "3"]
+
+
+async def test_a_burst_of_both_versions_that_is_given_back_stays_one_for_newer_workers(a: Peer) -> None:
+    await a.put("k", "1", rule=MERGE)
+    await a.put("k", "2", rule=MERGE_TWO)
+    await a.fail(await a.claim_one(*NEW), "back")
+    assert await a.claim(*OLD) == []
+    assert await turns(a, *NEW) == [["1", "2"]]

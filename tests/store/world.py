@@ -125,7 +125,7 @@ class Peer:
         return any((notice.kind, notice.name) == ("settled", f"{key}\0{ident}") for notice in self.notices)
 
     def told_ready(self, handler: str = WORK) -> bool:
-        return any((notice.kind, notice.name) == ("ready", handler) for notice in self.notices)
+        return any((notice.kind, notice.name.partition(" ")[2]) == ("ready", handler) for notice in self.notices)
 
     # -- lanes -------------------------------------------------------------------------------------------------
 
@@ -179,7 +179,11 @@ class Peer:
         return await self.store.leave(turn.key, turn.token, turn.ident, turn.fence)
 
     async def claim(self, *can: str, count: int = 10, call: str = "") -> list[Given]:
-        return (await self.store.claim(call or self.new_token(), can or (WORK,), count)).turns
+        turns: list[Given] = []
+        for partition in range(self.store.partitions):
+            left = count - len(turns)
+            turns += (await self.store.claim(call or self.new_token(), can or (WORK,), left, partition)).turns
+        return turns
 
     async def claim_one(self, *can: str) -> Given:
         turns = await self.claim(*can, count=1)

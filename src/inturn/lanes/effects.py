@@ -35,8 +35,8 @@ class Turn(Generic[S]):
     """What a handler sees of its turn. Change `state`, `send` to other lanes; it all becomes real with the commit."""
 
     __slots__ = (
-        "_chunks", "_ident", "_shape", "_stored", "_timing", "attempt", "committer", "handler", "is_over", "key",
-        "lease", "messages", "refusals", "result", "runtime", "sends", "served", "size", "state", "version",
+        "_chunks", "_code", "_ident", "_shape", "_stored", "_timing", "attempt", "committer", "handler", "is_over",
+        "key", "lease", "messages", "refusals", "result", "runtime", "sends", "served", "size", "state", "version",
     )  # fmt: skip
 
     def __init__(
@@ -49,14 +49,16 @@ class Turn(Generic[S]):
         shape: StateShape | None,
         stored: bytes | None,
         served: Handler | None = None,
+        code: int = 1,
     ) -> None:
         self.key = key
         self.served = served
+        self._code = code
         self.committer: Callable[[Commit], Awaitable[Ended]] | None = None
         """Commits before the handler ends; an inline turn has none."""
         self.refusals = 0
         self.size = 1
-        """How many messages the store gave it."""
+        """How many messages the store gave it, whether they could be read or not."""
         self._chunks = 0
         self.handler, _ = read_ident(ident)
         self.messages: list[Message] = []
@@ -102,7 +104,7 @@ class Turn(Generic[S]):
         """
         self._must_have_handler("new_messages()")
         have = len(self.messages)
-        steered = await self.runtime.process.store.steer(self.key, self.lease.token, self.fence, have)
+        steered = await self.runtime.process.store.steer(self.key, self.lease.token, self.fence, have, self._code)
         if steered.status != "steered":
             raise self.lease.loss("it was gone when the turn asked for new messages")
         return self.take_in(steered.messages[len(self.messages) - have :])
@@ -117,12 +119,21 @@ class Turn(Generic[S]):
         self._must_have_handler("commit()")
         assert self.committer is not None, "a handler's turn has one"
         self.result = result
-        gives_way = unless_newer and self.refusals < MOST_REFUSALS
+        gives_way = unless_newer and self.gives_way
         ended = await self.committer(self.effects(is_submitted=True, has_mark=True, unless_newer=gives_way))
         if ended.status == "newer":
             return self.begin_again(ended.newer)
         self.is_over = True
         return []
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether a commit may be refused for newer messages: not for ever, and not in the last attempt of a turn that
+        has failed, which has to come to an end.
+        """
+        assert self.served is not None, "an inline turn has nothing to give way to"
+        is_last = self.attempt > 1 and self.attempt >= self.served.retry.attempts
+        return self.refusals < MOST_REFUSALS and not is_last
 
     def stream(self, chunk: Any) -> None:
         """Whoever watches this lane gets it, if all goes well (`app.watch`). It is not kept, and waits for nobody."""
@@ -135,6 +146,7 @@ class Turn(Generic[S]):
     def take_in(self, messages: Sequence[GivenMessage]) -> list[Message]:
         """Of its messages the turn has seen these from here on."""
         assert self.served is not None, "only a handler's turn has messages from the store"
+        self.size = max(self.size, len(self.messages) + len(messages))
         taken = []
         for ident, written, waited_ms in messages:
             try:
@@ -191,7 +203,7 @@ class Turn(Generic[S]):
             self.state, self.version = self._shape.load(None)
         elif self._shape is not None:
             try:
-                self.state, self.version = self._shape.load(self._stored)
+                self.state, self.version = self._shape.load(self._stored, self._code)
             except ValueError as error:
                 needs = error.needs if isinstance(error, NewerState) else 0
                 raise StateMismatch(self.key, why_not(error), needs) from error
@@ -205,12 +217,13 @@ class Turn(Generic[S]):
         elif self.state is None:
             state_op, state = "del", b""
         else:
-            state_op, state = "set", self._shape.save(self.state, self.version)
+            state_op, state = "set", self._shape.save(self.state, self.version, self._code)
         result = text.write(self.result, "the result", text.MAX_RESULT) if window_ms else b""
         can = self.runtime.can if next_token else ()
         return Commit(
             self.key, self.lease.token, self.lease.fence, self._ident, is_submitted, state_op, state,
             self._timing.keep_ms, window_ms, result, self.sends, next_token, can, len(self.messages), unless_newer,
+            self._code,
         )  # fmt: skip
 
     def state_after(self, effects: Commit) -> bytes | None:

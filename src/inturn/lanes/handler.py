@@ -68,10 +68,9 @@ class Handler:
         """The plain key that a turn over this message holds too."""
         return "" if self.shares is None else arguments.name(self.shares.fill(body), "shares")
 
-    @property
-    def names(self) -> list[str]:
-        """What its workers can run: its own messages, and those of every older version of it."""
-        return [self.name, *(f"{self.name}@{version}" for version in range(2, self.rule.version + 1))]
+    def names(self, version: int) -> list[str]:
+        """What workers of this version of the app can run: its messages, and those of every older version of it."""
+        return [self.name, *(f"{self.name}@{older}" for older in range(2, version + 1))]
 
     def key_of(self, body: Any, given: str | None) -> str:
         if given is not None:
@@ -98,7 +97,10 @@ class Handler:
     async def call(self, turn: Any) -> Any:
         """Run it; a plain function in a thread."""
         try:
-            return await (self.run(turn) if self.is_async else in_a_thread(self.run, turn))
+            if self.is_async:
+                return await self.run(turn)
+            turn.lease.runs_on()
+            return await in_a_thread(self.run, turn, turn.lease.has_ended)
         except (Exception, KeyboardInterrupt):
             raise
         except BaseException as error:
@@ -180,7 +182,7 @@ def make(
         busy=busy,
         wait_s=wait_s,
         body=shape,
-        state=None if state is None else StateShape(state, initial, version),
+        state=None if state is None else StateShape(state, initial),
         timing=timing,
         retry=RetryRule(on_failure, arguments.whole(attempts, "attempts", 1, 1000), first_s, max(first_s, most_s)),
         max_waiting=arguments.whole(max_waiting, "max_waiting", 1, 10_000_000),

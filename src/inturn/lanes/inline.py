@@ -26,6 +26,7 @@ from inturn.lanes import template
 from inturn.lanes.effects import Message, Turn
 from inturn.lanes.handler import Timing, one_of
 from inturn.lanes.lease import TurnLease
+from inturn.lanes.policy import MAX_VERSION
 from inturn.lanes.receipt import Receipt
 from inturn.lanes.retry import words_of
 from inturn.lanes.runtime import Runtime
@@ -45,24 +46,24 @@ S = TypeVar("S")
 
 
 @lru_cache(256)
-def _kept_shape(kind: Any, initial: Any, version: int) -> StateShape:
+def _kept_shape(kind: Any, initial: Any) -> StateShape:
     """A shape is dear to make, and the same few are asked for again and again."""
-    return StateShape(kind, initial, version)
+    return StateShape(kind, initial)
 
 
-def shape_of(kind: Any, initial: Any, version: int = 1) -> StateShape:
+def shape_of(kind: Any, initial: Any) -> StateShape:
     try:
-        return _kept_shape(kind, initial, version)
+        return _kept_shape(kind, initial)
     except TypeError:  # what cannot be kept is made anew, and says itself what is wrong with it
-        return StateShape(kind, initial, version)
+        return StateShape(kind, initial)
 
 
 class InlineTurn(Generic[S]):
     """`async with app.turn(key) as turn:` the lane is ours; leaving the block commits, an error in it does not."""
 
     __slots__ = (
-        "_busy", "_cap", "_has_id", "_id", "_key", "_rule", "_runtime", "_shape", "_shares", "_timing", "_turn",
-        "_wait_s",
+        "_busy", "_cap", "_code", "_has_id", "_id", "_key", "_rule", "_runtime", "_shape", "_shares", "_timing",
+        "_turn", "_wait_s",
     )  # fmt: skip
 
     def __init__(
@@ -88,8 +89,9 @@ class InlineTurn(Generic[S]):
         self._id = template.message_id(message_id) if message_id is not None else ""
         self._busy: Literal["wait", "reject"] = "reject" if busy == "reject" else "wait"
         self._wait_s = arguments.wait(wait)
-        self._shape = None if state is None else shape_of(state, initial, version)
+        self._shape = None if state is None else shape_of(state, initial)
         self._rule = INTERRUPTIBLE if interruptible else PLAIN
+        self._code = max(runtime.version, arguments.whole(version, "version", 1, MAX_VERSION))
         self._shares = "" if shares is None else arguments.name(shares, "shares")
         if self._shares:
             runtime.process.store.must_share()
@@ -105,7 +107,7 @@ class InlineTurn(Generic[S]):
         if not runtime.process.is_ready:
             await runtime.process.ready()
         lease, ident, stored = await self._begin()
-        turn: Turn[S] = Turn(runtime, self._key, ident, lease, self._timing, self._shape, stored)
+        turn: Turn[S] = Turn(runtime, self._key, ident, lease, self._timing, self._shape, stored, code=self._code)
         turn.messages.append(Message(self._id, None))
         try:
             turn.read_state()

@@ -20,8 +20,8 @@ INTERRUPTED = "interrupted"
 
 class TurnLease:
     __slots__ = (
-        "_body", "_is_over", "_process", "_undo", "confirmed_at", "doubt_until", "fence", "fixed_until", "granted_at",
-        "limit_s", "loop", "name", "partition", "token", "ttl_s", "why_lost",
+        "_body", "_is_over", "_is_owed", "_process", "_runs_on", "_undo", "confirmed_at", "doubt_until", "fence",
+        "fixed_until", "granted_at", "limit_s", "loop", "name", "partition", "token", "ttl_s", "why_lost",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +53,7 @@ class TurnLease:
         self._process = process
         self._undo = undo
         self._body: Body | None = None
+        self._runs_on = self._is_owed = False
 
     @property
     def is_overdue(self) -> bool:
@@ -90,6 +91,17 @@ class TurnLease:
         if self.why_lost:
             self._body.cancel(self.why_lost)
 
+    def runs_on(self) -> None:
+        """Its body is a thread, which cannot be cancelled."""
+        self._runs_on = True
+
+    def has_ended(self) -> None:
+        """The thread is over. If we gave the lease up meanwhile, the store is told now that nobody runs any more."""
+        self._runs_on = False
+        if self._is_owed:
+            self._is_owed = False
+            self._process.registry.abandon(self.name, self.token, self.undo)
+
     async def leave(self) -> bool:
         """The body is over. Answers whether a cancellation that it saw was ours."""
         body, self._body = self._body, None
@@ -123,4 +135,9 @@ class TurnLease:
         """We do not know, or do not want it any more: see to it that nothing of it is left."""
         self._is_over = True
         self._process.registry.let_go(self.token)
-        self._process.registry.abandon(self.name, self.token, self.undo)
+        if self._runs_on and self.why_lost == INTERRUPTED:
+            # The next turn is to begin when this one has ended, or after the time that the store gives it.
+            self._is_owed = True
+            self._process.registry.forget(self.token)
+        else:
+            self._process.registry.abandon(self.name, self.token, self.undo)

@@ -41,6 +41,7 @@ class Runtime:
         """For whatever has no handler: inline turns."""
         self.results = Results(process)
         self.handlers: dict[str, Handler] = {}
+        self.version = 1
         self.can: tuple[str, ...] = ()
         """What workers of this process can run: handlers, and older versions of them."""
         self.workers: set[Worker] = set()
@@ -52,7 +53,7 @@ class Runtime:
 
     def _ready(self, notice: Notice) -> None:
         for worker in list(self.workers):
-            worker.wake()
+            worker.wake(int(notice.name.partition(" ")[0]))
 
     def handler(self, name: str) -> Handler:
         try:
@@ -66,7 +67,9 @@ class Runtime:
         if handler.shares is not None:
             self.process.store.must_share()
         self.handlers[handler.name] = handler
-        self.can += tuple(handler.names)
+        # lanes and their states are shared by handlers, so the newest one tells what this app can read
+        self.version = max(self.version, handler.rule.version)
+        self.can = tuple(name for handler in self.handlers.values() for name in handler.names(self.version))
 
     def make_send(self, handler: Handler, key: str, body: Any, message_id: str | None, fresh_id: str) -> Send:
         timing = handler.timing
@@ -76,16 +79,15 @@ class Runtime:
             handler.priority, handler.rule_of(body), 0, handler.shares_of(body),
         )  # fmt: skip
 
-    async def claim(self, can: Sequence[str], count: int) -> Claimed:
+    async def claim(self, can: Sequence[str], count: int, partition: int) -> Claimed:
         """Turns for a worker. Whoever starts them does so before it awaits anything."""
         process = self.process
         call = process.registry.new_token()
         try:
-            return await process.store.claim(call, can, count)
+            return await process.store.claim(call, can, count, partition)
         except BaseException:
             # what was given, if anything, is not known: have it given back
-            for partition in range(process.store.partitions):
-                process.registry.abandon(call, call, partial(process.store.unclaim, partition, call))
+            process.registry.abandon(call, call, partial(process.store.unclaim, partition, call))
             raise
 
     def bring(self, key: str, sends: Iterable[Send]) -> None:

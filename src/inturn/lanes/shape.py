@@ -74,10 +74,8 @@ class NewerState(ValueError):
 class StateShape(Shape):
     """The state of a lane, and how it begins."""
 
-    def __init__(self, kind: Any, initial: Callable[[], Any] | None = None, code: int = 1) -> None:
+    def __init__(self, kind: Any, initial: Callable[[], Any] | None = None) -> None:
         super().__init__(kind, "state")
-        self._code = code
-        """The version of the code that writes it."""
         self._initial: Callable[[], Any] = initial or kind
         try:
             self._initial()
@@ -86,14 +84,17 @@ class StateShape(Shape):
                 f"state={kind!r}: cannot be made without arguments ({error}); give initial=, a function that makes it"
             ) from error
 
-    def load(self, stored: bytes | None) -> tuple[Any, int]:
-        """The state and its version. Raises `ValueError` for what does not fit, whatever its code raises at it."""
+    def load(self, stored: bytes | None, code: int = 1) -> tuple[Any, int]:
+        """The state and its version, for this version of the code.
+
+        Raises `ValueError` for what does not fit, whatever its code raises at it.
+        """
         if stored is None:
             return self._initial(), 0
         version, _, written = stored.partition(b" ")
-        number, _, code = version.partition(b"@")
-        if code and int(code) > self._code:
-            raise NewerState(int(code), self._code)
+        number, _, written_by = version.partition(b"@")
+        if written_by and int(written_by) > code:
+            raise NewerState(int(written_by), code)
         try:
             return self.read(written), int(number)
         except ValueError:
@@ -101,9 +102,9 @@ class StateShape(Shape):
         except Exception as error:
             raise ValueError(f"{type(error).__name__}: {error}") from error
 
-    def save(self, state: Any, version: int) -> bytes:
-        code = b"@%d" % self._code if self._code > 1 else b""
-        return b"%d%b " % (version + 1, code) + self.write(state, "the state", text.MAX_STATE)
+    def save(self, state: Any, version: int, code: int = 1) -> bytes:
+        written_by = b"@%d" % code if code > 1 else b""
+        return b"%d%b " % (version + 1, written_by) + self.write(state, "the state", text.MAX_STATE)
 
 
 def why_not(error: ValueError) -> str:

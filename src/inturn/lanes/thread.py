@@ -13,13 +13,16 @@ from collections.abc import Callable
 from typing import Any
 
 
-async def in_a_thread(run: Callable[[Any], Any], argument: Any) -> Any:
-    """What `run` answers. If the caller is cancelled, the thread runs on, and its answer is dropped."""
+async def in_a_thread(run: Callable[[Any], Any], argument: Any, ended: Callable[[], None]) -> Any:
+    """What `run` answers. If the caller is cancelled, the thread runs on, and its answer is dropped; `ended` is called
+    on the caller's loop when it is over.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()
 
     def answer(result: Any, error: BaseException | None) -> None:
+        ended()
         if future.done():
             return
         if error is None:

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 from inturn.errors import CommitUnknown, Interrupted, LeaseLost, StateMismatch, StoreUnavailable
 from inturn.lanes import runtime as context
-from inturn.lanes.effects import MOST_REFUSALS, Turn
+from inturn.lanes.effects import Turn
 from inturn.lanes.ending import certainly, give_up
 from inturn.lanes.handler import Handler
 from inturn.lanes.lease import TurnLease
@@ -42,7 +42,9 @@ async def take_turn(runtime: Runtime, given: Given, stored: bytes | None, goes_o
     """The whole of it, for a worker. Answers the next turn of the lane, if it `goes_on` and there is one."""
     handler = runtime.handlers[read_ident(given.ident)[0]]
     lease = hold(runtime, given)
-    turn: Turn[Any] = Turn(runtime, given.key, given.ident, lease, handler.timing, handler.state, stored, handler)
+    turn: Turn[Any] = Turn(
+        runtime, given.key, given.ident, lease, handler.timing, handler.state, stored, handler, runtime.version
+    )
     turn.committer = partial(commit, turn)
     next_token, ended = "", None
     try:
@@ -53,14 +55,15 @@ async def take_turn(runtime: Runtime, given: Given, stored: bytes | None, goes_o
                 if turn.is_over:  # the handler has committed it
                     return None
                 next_token = runtime.process.registry.new_token() if goes_on() else ""
-                gives_way = handler.unless_newer and turn.refusals < MOST_REFUSALS
-                effects = turn.effects(True, True, next_token, gives_way)
+                effects = turn.effects(True, True, next_token, handler.unless_newer and turn.gives_way)
             except Exception as error:
                 if turn.is_over:
                     log.exception("the handler of key=%s raised after it had committed its turn", turn.key)
                     return None
                 if lease.is_lost:
                     raise lease.loss() from error
+                if isinstance(error, CommitUnknown) and (error.key, error.fence) == (turn.key, turn.fence):
+                    raise  # of `turn.commit()`: as for our own commit, the attempt is given back
                 next_token = runtime.process.registry.new_token() if goes_on() else ""
                 return await fail(turn, handler, error, next_token)
             ended = await commit(turn, effects)
@@ -70,6 +73,8 @@ async def take_turn(runtime: Runtime, given: Given, stored: bytes | None, goes_o
         tell_how_it_was_lost(turn, error)
         return None
     except BaseException:
+        if turn.is_over:  # the handler has committed it
+            raise
         # the worker stops: as if the message had not been given
         give_up(turn, next_token)
         metrics.turns.labels("handed back").inc()
@@ -96,9 +101,7 @@ def begin(turn: Turn[Any], handler: Handler, given: Given) -> None:
     turn.attempt = given.attempts
     turn.size = len(given.messages)
     turn.lease.check()
-    # the last attempt of a burst is that of each message by itself
-    most = handler.retry.attempts if turn.size == 1 else max(1, handler.retry.attempts - 1)
-    if given.attempts > most:
+    if given.attempts > handler.retry.attempts:
         raise Exhausted(given.attempts - 1)
     turn.read_state()
     turn.take_in(given.messages)
@@ -177,11 +180,12 @@ def judge(turn: Turn[Any], handler: Handler, error: Exception, next_token: str) 
     can = turn.runtime.can if next_token else ()
     last_but_one = handler.retry.attempts - 1
     how: Literal["retry", "dead", "park", "split"] = verdict.how
-    if max(turn.size, len(turn.messages)) > 1 and (how != "retry" or turn.attempt >= last_but_one):
+    if turn.size > 1 and (how != "retry" or turn.attempt >= last_but_one):
         how = "split"  # only the message that is at fault is set aside
     return Failure(
-        key, token, fence, how, verdict.delay_ms, told(error, turn.attempt), why, next_token, can, last_but_one
-    )
+        key, token, fence, how, verdict.delay_ms, told(error, turn.attempt), why, next_token, can, last_but_one,
+        have=turn.size,
+    )  # fmt: skip
 
 
 def tell_how_it_was_lost(turn: Turn[Any], error: LeaseLost | CommitUnknown) -> None:

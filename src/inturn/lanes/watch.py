@@ -10,14 +10,19 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from types import TracebackType
 from typing import Any, Literal, cast
+from weakref import WeakMethod, WeakSet, finalize
 
 from inturn.lanes import template, text
 from inturn.process.process import Process
+from inturn.process.registry import post
 from inturn.store.lane import read_ident
 
 What = Literal["begin", "chunk", "commit", "fail", "back", "lost", "interrupt", "missed"]
+
+_ENDS = frozenset({"commit", "fail", "back", "lost", "interrupt"})
 
 MAX_BEHIND = 1000
 """Events that wait for a slow watcher; it misses the oldest of more."""
@@ -28,7 +33,8 @@ class Event:
     """`begin`: a turn starts (or starts again); `chunk`: its handler streamed `data`; `commit`: it is real;
 
     `fail`: nothing of it is; `back`: it was handed back; `lost`: its lease ended; `interrupt`: a newer message (`id`)
-    ended it; `missed`: there was more than was seen.
+    ended it; `missed`: there was more than was seen. `data` is one object for all watchers of a process: do not change
+    it.
     """
 
     what: What
@@ -50,7 +56,9 @@ def begin_text(fence: int, attempt: int, ident: str) -> bytes:
     return f"begin {fence} {attempt} {ident}".encode()
 
 
+@lru_cache(16)
 def read_event(key: str, said: bytes) -> Event:
+    """All watchers of a lane in this process hear the same: it is read once for them."""
     if not said:
         return Event("missed", key)
     what, fence, rest = said.split(b" ", 2)
@@ -67,38 +75,81 @@ def read_event(key: str, said: bytes) -> Event:
     return Event(name, key, int(fence), why=words)
 
 
+def _pass_on(hear: WeakMethod[Callable[[bytes], None]], said: bytes) -> None:
+    listener = hear()
+    if listener is not None:
+        listener(said)
+
+
+def _start(stop: Callable[[], Awaitable[None]]) -> None:
+    """On its loop: nobody is left to wait for it."""
+    stopping = asyncio.ensure_future(stop())
+    _stopping.add(stopping)
+    stopping.add_done_callback(_stopping.discard)
+
+
+_stopping: set[asyncio.Future[None]] = set()
+
+
 class Watch:
     """`async with app.watch(key) as events:`, then `async for event in events`. Without the `with` it begins to listen
     at the first event that is asked for.
     """
 
-    def __init__(self, process: Process, key: str) -> None:
+    def __init__(self, process: Process, key: str, watches: WeakSet[Watch]) -> None:
         self._process = process
+        self._watches = watches
+        """Of the app, which ends them when it closes."""
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.key = template.lane_key(key)
         self.fence = 0
         """Of the newest turn that was seen."""
         self._events: deque[Event] = deque()
         self._woken = asyncio.Event()
         self._missed = False
+        self._opening = asyncio.Lock()
+        self._unsubscribes: finalize[Any, Any] | None = None
         self._stop: Callable[[], Awaitable[None]] | None = None
+        self._ended = 0
+        """The fence of the newest turn that has ended: what its body still streams is nothing to anybody."""
         self._is_over = False
 
     async def open(self) -> None:
         """Listen from here on."""
-        if self._stop is None and not self._is_over:
+        if not self._must_open():
+            return
+        async with self._opening:
+            if not self._must_open():  # another task has done it
+                return
+            loop = self._loop = asyncio.get_running_loop()
+            self._watches.add(self)
             await self._process.ready()
-            self._stop = await self._process.store.subscribe(self.key, self._hear)
+            # a watch that is left without a word must not be kept alive by its subscription
+            hear: WeakMethod[Callable[[bytes], None]] = WeakMethod(self._hear)
+            self._stop = stop = await self._process.store.subscribe(self.key, lambda said: _pass_on(hear, said))
+            self._unsubscribes = finalize(self, post, loop, _start, stop)
+            self._unsubscribes.atexit = False
+        if not self._goes_on():  # closed meanwhile
+            await self.aclose()
+
+    def _must_open(self) -> bool:
+        return self._stop is None and self._goes_on()
+
+    def _goes_on(self) -> bool:
+        return not self._is_over
 
     def _hear(self, said: bytes) -> None:
         event = read_event(self.key, said)
         if event.what == "missed":
             self._missed = True
-        elif event.fence < self.fence:
+        elif event.fence < self.fence or (event.what == "chunk" and event.fence <= self._ended):
             return
         elif event.fence > self.fence:
             self.fence = event.fence
             if event.what != "begin":  # we came late
                 self._keep(Event("begin", self.key, event.fence))
+        if event.what in _ENDS:
+            self._ended = event.fence
         if event.what != "missed":
             self._keep(event)
         self._woken.set()
@@ -125,10 +176,20 @@ class Watch:
     def __aiter__(self) -> Watch:
         return self
 
-    async def aclose(self) -> None:
+    def end(self) -> None:
+        """The app closes: after what was heard, nothing more comes."""
+        if self._loop is not None:
+            post(self._loop, self._end)
+
+    def _end(self) -> None:
         self._is_over = True
         self._woken.set()
+
+    async def aclose(self) -> None:
+        self._end()
         stop, self._stop = self._stop, None
+        if self._unsubscribes is not None:
+            self._unsubscribes.detach()
         if stop is not None:
             await stop()
 

@@ -44,7 +44,15 @@ class Worker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._tokens: dict[asyncio.Task[None], str] = {}
         """Of the turn that each task is in."""
+        partitions = runtime.process.store.partitions
+        self._all = range(partitions)
+        self._to_ask = set(self._all)
+        """Partitions that may have work for us: they said so, or gave us as much as we asked for the last time."""
+        self._due_at: dict[int, float] = {}
+        """When one may have work without saying so."""
+        self._looks_at = 0.0
         self._counted_at = 0.0
+        self._counting: asyncio.Task[None] | None = None
         self._first = 0
 
     def stop(self) -> None:
@@ -60,8 +68,13 @@ class Worker:
         if self._loop is asyncio.get_running_loop():
             await self._ended.wait()
 
-    def wake(self) -> None:
-        post(self._loop, self._woken.set)
+    def wake(self, partition: int) -> None:
+        """From any thread: there is work."""
+        post(self._loop, self._told, partition)
+
+    def _told(self, partition: int) -> None:
+        self._to_ask.add(partition)
+        self._woken.set()
 
     async def run(self) -> None:
         runtime = self._runtime
@@ -80,26 +93,44 @@ class Worker:
 
     async def _round(self) -> None:
         self._woken.clear()
-        free, pause_s = self._concurrency - len(self._tasks), LOOK_S
-        if free > 0:
-            try:
-                claimed = await self._runtime.claim(self._handlers(), free)
-                for given in claimed.turns:
-                    self._start(given)
-                if claimed.due_in_ms >= 0:
-                    pause_s = min(pause_s, claimed.due_in_ms / 1000 + 0.002)
-                await self._count()
-            except StoreUnavailable as error:
-                log.warning("claim: %s", error)
+        at = clock.now()
+        if at >= self._looks_at:
+            self._looks_at = at + LOOK_S
+            self._to_ask.update(self._all)
+            self._count_now_and_then()
+        self._to_ask.update(partition for partition, due_at in self._due_at.items() if due_at <= at)
+        self._first += 1
+        for partition in sorted(self._to_ask, key=lambda partition: (partition + self._first) % len(self._all)):
+            if len(self._tasks) < self._concurrency:
+                await self._ask(partition)
+        # one that has no room waits for a turn to end
+        has_room = len(self._tasks) < self._concurrency
+        next_at = min((self._looks_at, *self._due_at.values())) if has_room else self._looks_at
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(pause_s):
+            async with asyncio.timeout(max(0.0, next_at - clock.now())):
                 await self._woken.wait()
+
+    async def _ask(self, partition: int) -> None:
+        free = self._concurrency - len(self._tasks)
+        self._to_ask.discard(partition)
+        self._due_at.pop(partition, None)
+        try:
+            claimed = await self._runtime.claim(self._handlers(), free, partition)
+        except StoreUnavailable as error:
+            log.warning("claim: %s", error)
+            return
+        for given in claimed.turns:
+            self._start(given)
+        if len(claimed.turns) == free:
+            self._to_ask.add(partition)
+        if claimed.due_in_ms >= 0:
+            self._due_at[partition] = clock.now() + claimed.due_in_ms / 1000 + 0.002
 
     def _handlers(self) -> tuple[str, ...]:
         """Each comes first in its turn, or the first one's lanes would starve the others'."""
         handlers = self._runtime.can
-        self._first = (self._first + 1) % len(handlers)
-        return handlers[self._first :] + handlers[: self._first]
+        first = self._first % len(handlers)
+        return handlers[first:] + handlers[:first]
 
     def _start(self, given: Given) -> None:
         task = self._loop.create_task(self._run_lane(given), name=f"inturn {given.key}")
@@ -134,11 +165,19 @@ class Worker:
             self._tokens[task] = passed.given.token
             passed = await take_turn(self._runtime, passed.given, passed.stored, goes_on)
 
+    def _count_now_and_then(self) -> None:
+        """Beside the work: a part of the store that is away must not hold it up."""
+        is_counting = self._counting is not None and not self._counting.done()
+        if not is_counting and clock.now() - self._counted_at >= COUNT_S:
+            self._counted_at = clock.now()
+            self._counting = self._loop.create_task(self._count())
+
     async def _count(self) -> None:
-        if clock.now() - self._counted_at < COUNT_S:
+        try:
+            lanes = await self._runtime.process.store.lanes(0)
+        except StoreUnavailable as error:
+            log.warning("count: %s", error)
             return
-        self._counted_at = clock.now()
-        lanes = await self._runtime.process.store.lanes(0)
         metrics.lanes_in_use.set(lanes.in_use)
         metrics.dead_letters.set(lanes.dead)
         for handler in lanes.handlers:
@@ -160,6 +199,8 @@ class Worker:
         """Hand back what did not finish, untouched, and be gone."""
         runtime = self._runtime
         self._stopping.set()
+        if self._counting is not None:
+            self._counting.cancel()
         left = set(self._tasks)
         for task in left:
             task.cancel()

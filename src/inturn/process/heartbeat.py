@@ -160,14 +160,16 @@ class Heartbeat:
         started_at = clock.now()
         self._due_in_s = BEAT_S
         beats = [self._beat(partition) for partition in range(self._store.partitions)]
-        for failure in await asyncio.gather(*beats, return_exceptions=True):
-            if failure is not None:  # of one partition, perhaps: the others have had their beat
-                raise failure
+        failures = [failure for failure in await asyncio.gather(*beats, return_exceptions=True) if failure is not None]
+        if len(failures) == len(beats):
+            raise failures[0]
         registry.give_back_of_closed_loops()
         await self._release_leftovers()
         await self._confirm_leases()
         for chore in self.chores:
             await chore()
+        if failures:  # of some partitions: what concerns the others has been done
+            raise failures[0]
         self._beats_every_s = self._interval_s()
         pause = started_at + min(self._beats_every_s, self._due_in_s) - clock.now()
         await self._sleep(self._woken, max(pause, 0.01))

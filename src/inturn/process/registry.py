@@ -155,6 +155,10 @@ class Registry:
         """
         self.holding.pop(token, None)
 
+    def forget(self, token: str) -> None:
+        """The store has ended it already: nothing has to be given back."""
+        self._drop(token)
+
     def _drop(self, token: str) -> None:
         self._loops.pop(token, None)
         if self._early:

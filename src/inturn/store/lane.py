@@ -180,7 +180,8 @@ class Commit(NamedTuple):
     """What a turn has done. `state` is only looked at for `set`; `window_ms` 0: no mark, and so no result.
 
     `next_token` (with `can`, what the worker runs): go on with the next message, if there is one. `have`: how many
-    messages the turn has seen. `unless_newer`: if more wait for its handler, take them into the turn instead.
+    messages the turn has seen. `unless_newer`: if more wait for its handler, and `version` can read them, take them
+    into the turn instead.
     """
 
     key: str
@@ -198,6 +199,7 @@ class Commit(NamedTuple):
     can: Sequence[str] = ()
     have: int = 1
     unless_newer: bool = False
+    version: int = 1
 
 
 class Failure(NamedTuple):
@@ -206,7 +208,7 @@ class Failure(NamedTuple):
     `retry`: again after `delay_ms`, ahead of what came later. `dead`: to the dead letters. `park`: back to its place,
     and the lane stops. `back`: as if it had not been given. Of the last two, the attempt counts if there is an `error`.
     `split`: the messages of a burst, each by itself, as if each had had `attempts`. `version`: it is for workers that
-    have this one.
+    have this one. `have`: how many messages the turn has seen (0: all); the others go back untouched.
     """
 
     key: str
@@ -220,6 +222,7 @@ class Failure(NamedTuple):
     can: Sequence[str] = ()
     attempts: int = 0
     version: int = 0
+    have: int = 0
 
 
 class Ended(NamedTuple):
@@ -334,8 +337,8 @@ class LaneStore(Protocol):
         """An inline caller gives its turn back with nothing done, or stops waiting for it."""
         ...
 
-    async def claim(self, call: str, can: Sequence[str], count: int) -> Claimed:
-        """Up to `count` turns for a worker; when there are fewer, it is told `ready` when there is more to do."""
+    async def claim(self, call: str, can: Sequence[str], count: int, partition: int = 0) -> Claimed:
+        """Up to `count` turns for a worker; when there are fewer, it is told `ready` when there is more to do there."""
         ...
 
     async def unclaim(self, partition: int, call: str) -> int:
@@ -350,8 +353,11 @@ class LaneStore(Protocol):
 
     async def fail(self, failure: Failure) -> Ended: ...
 
-    async def steer(self, key: str, token: str, fence: int, have: int) -> Steered:
-        """What waits for the handler of this turn comes into it; answers what is behind the first `have` messages."""
+    async def steer(self, key: str, token: str, fence: int, have: int, version: int = 1) -> Steered:
+        """What waits for the handler of this turn, and this version of it can read, comes into the turn.
+
+        Answers what is behind the first `have` messages.
+        """
         ...
 
     async def cancel(self, key: str, ident: str, window_ms: int) -> Literal["cancelled", "begun", "ended"]:

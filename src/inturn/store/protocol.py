@@ -77,7 +77,7 @@ class Notice(NamedTuple):
     """What a process is told: a lock was granted to one of its waiting tokens, or a lease was taken away.
 
     Of lanes it is told that an inline caller's `turn` has come, that a message is `settled` (its result is known, and
-    `name` is the key, NUL and the ident) and that there is a `ready` lane for the handler `name`.
+    `name` is the key, NUL and the ident) and that there is a `ready` lane: `name` is its partition and the handler.
 
     A grant that carries its fence is complete. One without is provisional: the process confirms it by repeating its
     acquire. The fence of a loss tells which grant was lost: the token may have got another since.

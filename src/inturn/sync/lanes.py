@@ -93,7 +93,12 @@ class InlineTurn:
         self._loop = asyncio.get_running_loop()
         async with self._inner as turn:
             self._begun.set_result(turn)
-            await self._over.wait()
+            try:
+                await self._over.wait()
+            except asyncio.CancelledError:
+                if turn.lost:  # the block runs on, and nobody else should begin before it ends
+                    await self._over.wait()
+                raise
             if self._failure is not None:
                 raise self._failure
 

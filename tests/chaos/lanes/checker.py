@@ -1,7 +1,8 @@
 """Judges a run by what the lanes hold in the end, against what was acknowledged. No fault is an excuse here.
 
-A message that was acknowledged is applied once, or is a dead letter; one whose acknowledgement never came is applied at
-most once. Sends are judged by the states too: what a lane's entries say that they sent is what must have arrived.
+A message that was acknowledged is applied once, or is a dead letter, or was superseded or cancelled; one whose
+acknowledgement never came is applied at most once. Turns that were interrupted leave no trace. Sends are judged by the
+states too: what a lane's entries say that they sent is what must have arrived.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from itertools import pairwise
 
 from tests.chaos.checker import Violation
 from tests.chaos.lanes.history import Found, Name, Told
+from tests.chaos.lanes.load import SUPERSEDES
 from tests.chaos.lanes.sides import Entry
 
 KINDS = (
     "lost", "applied twice", "out of order", "lost update", "zombie commit", "wrong result", "send lost", "send twice",
-    "send out of order", "ghost", "stuck", "bad exit", "logged error",
+    "send out of order", "ghost", "came back to life", "written off", "stuck", "bad exit", "logged error",
 )  # fmt: skip
 
 
@@ -27,6 +29,7 @@ def check(told: Told, found: Found) -> list[Violation]:
     }
     applied = Counter(name for lane in entries.values() for name, _ in lane)
     violations = lost(told, found, applied) + twice(found, applied) + ghosts(told, applied)
+    violations += written_off(told, found, applied)
     for key, lane in entries.items():
         violations += order(key, lane)
         violations += updates(key, found.lanes[key]["count"], [entry for _, entry in lane])
@@ -43,9 +46,9 @@ def check(told: Told, found: Found) -> list[Violation]:
 
 def lost(told: Told, found: Found, applied: Counter[Name]) -> list[Violation]:
     violations = [
-        Violation("lost", _told(name), f"{_told(name)} was acknowledged, and is neither applied nor a dead letter")
+        Violation("lost", _told(name), f"{_told(name)} was acknowledged, and has come to no end")
         for name in sorted(told.acked)
-        if not applied[name] and name not in found.dead and name not in found.results
+        if not applied[name] and name not in found.dead and name not in found.results and name not in found.written_off
     ]
     return violations + [
         Violation("lost", _told(name), f"{_told(name)} was acknowledged, and then the store did not know it")
@@ -75,17 +78,46 @@ def ghosts(told: Told, applied: Counter[Name]) -> list[Violation]:
     ]
 
 
+def written_off(told: Told, found: Found, applied: Counter[Name]) -> list[Violation]:
+    """What was superseded or cancelled, or was said to be, is not applied; and there was a reason for it."""
+    said = dict.fromkeys(told.superseded, "superseded") | dict.fromkeys(told.cancelled, "cancelled")
+    violations = [
+        Violation("came back to life", _told(name), f"{_told(name)} was {why}, and is applied or a dead letter")
+        for name, why in sorted({**said, **found.written_off}.items())
+        if applied[name] or name in found.dead
+    ]
+    for name, why in sorted(found.written_off.items()):
+        is_asked_for = name in told.cancel if why == "cancelled" else name.by in SUPERSEDES
+        if not is_asked_for:
+            violations.append(
+                Violation("written off", _told(name), f"{_told(name)} was {why}, and nothing asked for it")
+            )
+        if name in said and said[name] != why:
+            text = f"{_told(name)} was said to be {said[name]}, and is {why}"
+            violations.append(Violation("written off", _told(name), text))
+    return violations + [
+        Violation("written off", _told(name), f"{_told(name)} was said to be {why}, and then was not")
+        for name, why in sorted(said.items())
+        if name not in found.written_off
+    ]
+
+
 def order(key: str, lane: Sequence[tuple[Name, Entry]]) -> list[Violation]:
-    """One client brought new messages to a lane, and waited for each: so they are numbered as they were accepted."""
-    violations, highest, seen = [], 0, set()
+    """One client brought new messages to a lane, and waited for each: so they are numbered as they were accepted.
+
+    Those that queue are in one order, and those of every policy in one of its own; of each priority, too.
+    """
+    violations, seen = [], set()
+    highest: Counter[tuple[str, int]] = Counter()
     for name, entry in lane:
         if not entry.get("number") or name.by == "hop" or name in seen:
             continue
         seen.add(name)
-        if entry["number"] < highest:
-            text = f"{key}: number {entry['number']} was applied after number {highest}"
+        sequence = "queue" if name.by in ("say", "act") else name.by, entry.get("priority", 0)
+        if entry["number"] < highest[sequence]:
+            text = f"{key}: number {entry['number']} was applied after number {highest[sequence]}"
             violations.append(Violation("out of order", _told(name), text))
-        highest = max(highest, entry["number"])
+        highest[sequence] = max(highest[sequence], entry["number"])
     return violations
 
 
@@ -110,7 +142,7 @@ def zombies(key: str, entries: Sequence[Entry]) -> list[Violation]:
             f"{key}: {after['by']} {after['id']} (fence {after['fence']}) is committed after fence {before['fence']}",
         )
         for before, after in pairwise(entries)
-        if after["fence"] <= before["fence"]
+        if after["fence"] < before["fence"] + ("lead" not in after)  # those of a burst have one fence
     ]
 
 
@@ -127,11 +159,18 @@ def inline_turns(told: Told, applied: Counter[Name]) -> list[Violation]:
 
 
 def results(told: Told, found: Found, applied: dict[Name, Entry]) -> list[Violation]:
-    """A result, whenever it was told, is the entry in the state; and what is applied has a result."""
+    """A result, whenever it was told, is the entry in the state; and what is applied has a result.
+
+    Of a burst, all have the result of the message that led it, which was applied by the same turn.
+    """
     violations = []
-    for name, entry in applied.items():
+    for name, own in applied.items():
         if name.by == "hop":
             continue
+        entry = applied.get(name._replace(id=own["lead"]), {}) if "lead" in own else own
+        if entry.get("fence") != own["fence"]:
+            text = f"{_told(name)} was in a burst of {own['lead']}, which another turn has applied"
+            violations.append(Violation("wrong result", _told(name), text))
         if name not in found.results:
             violations.append(Violation("wrong result", _told(name), f"{_told(name)} is applied, and has no result"))
         elif found.results[name] != entry:

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from inturn.errors import HandlerFailed, ResultExpired, StoreUnavailable
+from inturn.errors import HandlerFailed, MessageCancelled, ResultExpired, StoreUnavailable, Superseded
 from tests.chaos.history import Recorder, now
 from tests.chaos.lanes.load import Fails, LaneLoad
 from tests.chaos.lanes.open import open_side
@@ -78,6 +78,7 @@ class Client:
         """The only one who brings new messages to this lane: each is acknowledged, or given up, before the next."""
         await asyncio.sleep(self._chance.uniform(0, self._load.pause_s))
         slips: list[tuple[Message, Slip]] = []
+        cancels: list[asyncio.Task[None]] = []
         for number in range(1, self._load.most + 1):
             if now() > self._load.until:
                 break
@@ -85,11 +86,25 @@ class Client:
             message = Message(key, self._load.handler_of(message_id), message_id, number)
             if slip := await self._submit_new(message):
                 slips.append((message, slip))
+                if self._load.nature(message.by, message.id).is_cancelled:
+                    cancels.append(asyncio.create_task(self._cancel(message, slip)))
             if len(slips) >= BURST:
                 await self._await_results(slips)
                 slips = []
-            await asyncio.sleep(self._chance.expovariate(1 / self._load.pause_s))
+            # people write two or three at once, and then wait
+            pause_s = self._load.pause_s * 2.5 if number % 3 == 2 else 0.01
+            await asyncio.sleep(self._chance.expovariate(1 / pause_s))
+        await asyncio.gather(*cancels)
         await self._await_results(slips)
+
+    async def _cancel(self, message: Message, slip: Slip) -> None:
+        await asyncio.sleep(self._chance.choice((0.0, 0.0, 0.01, 0.1)))
+        self._recorder.write("cancel", **message._asdict())
+        try:
+            if await slip.cancel():
+                self._recorder.write("cancelled", **message._asdict())
+        except StoreUnavailable:
+            self._recorder.write("away")
 
     async def _submit_new(self, message: Message) -> Slip | None:
         self._recorder.write("asked", **message._asdict())
@@ -122,6 +137,10 @@ class Client:
             entry = await slip.result(timeout=self._load.ttl_s * 3)
         except HandlerFailed:
             self._recorder.write("dead", **facts)
+        except Superseded:
+            self._recorder.write("superseded", **facts)
+        except MessageCancelled:
+            self._recorder.write("cancelled", **facts)
         except ResultExpired:
             self._recorder.write("expired", **facts)
         except StoreUnavailable:

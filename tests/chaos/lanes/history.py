@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.chaos.history import Event
-from tests.chaos.lanes.sides import Entry
+from tests.chaos.lanes.sides import Entry, WrittenOff
 
 
 class Name(NamedTuple):
@@ -29,6 +29,10 @@ class Told:
     acked: set[Name] = field(default_factory=set)
     expired: set[Name] = field(default_factory=set)
     """Acknowledged, and later the store said that it does not know them."""
+    cancel: set[Name] = field(default_factory=set)
+    """Those that someone has tried to cancel."""
+    cancelled: set[Name] = field(default_factory=set)
+    superseded: set[Name] = field(default_factory=set)
     results: dict[Name, list[Entry]] = field(default_factory=lambda: defaultdict(list))
     inline: dict[Name, str] = field(default_factory=dict)
     """Outcome."""
@@ -48,6 +52,8 @@ class Found:
     """What the lane `<key>>audit` received, by key."""
     results: dict[Name, Entry] = field(default_factory=dict)
     dead: set[Name] = field(default_factory=set)
+    written_off: dict[Name, WrittenOff] = field(default_factory=dict)
+    """Superseded or cancelled, and why."""
     left: list[str] = field(default_factory=list)
     """What did not drain in time."""
     bad_exits: list[str] = field(default_factory=list)
@@ -74,7 +80,7 @@ def gather(events: Iterable[Event]) -> Told:
         told.counts[kind] += 1
         if kind == "inline":
             told.inline[Name(event["key"], "inline", event["id"])] = event["outcome"]
-        elif kind in ("asked", "acked", "expired", "result"):
+        elif kind in ("asked", "acked", "expired", "result", "cancel", "cancelled", "superseded"):
             name = Name(event["key"], event["by"], event["id"])
             if kind == "result":
                 told.results[name].append(event["entry"])

@@ -9,6 +9,14 @@ from typing import Any, NamedTuple
 
 from inturn.store.sqlite.address import Address
 
+HANDLERS = {"say": 30, "act": 15, "gather": 10, "cut": 12, "undo": 8, "last": 8, "take": 8, "fresh": 5, "idle": 4}
+"""Those that clients submit to, and how often: two that queue, then one for each policy.
+
+gather merges, cut interrupts, undo rolls back, last is the latest, take steers, fresh commits unless there is newer,
+and idle lets others interrupt it.
+"""
+SUPERSEDES = ("undo", "last")
+
 
 @dataclass(frozen=True, slots=True)
 class LaneLoad:
@@ -59,17 +67,25 @@ class LaneLoad:
 
     def nature(self, handler: str, message_id: str) -> Nature:
         chance = random.Random(f"{self.seed}/{handler}/{message_id}")
-        is_submitted = handler in ("say", "act")
-        seconds = chance.choices((0.0, 0.002, 0.02, 0.1, self.ttl_s * 1.5), (500, 400, 80, 20, 2))[0]
+        is_submitted = handler in HANDLERS
+        weights = (500, 400, 80, 20, 2) if handler in ("say", "act") else (200, 200, 400, 200, 2)
+        seconds = chance.choices((0.0, 0.002, 0.02, 0.1, self.ttl_s * 1.5), weights)[0]
         return Nature(
             is_poison=is_submitted and chance.random() < 0.01,
             failures=chance.choice((1, 2)) if handler != "act" and chance.random() < 0.05 else 0,
             seconds=seconds if is_submitted else min(seconds, 0.002),
-            to=chance.choice(self.keys) if handler in ("say", "act", "inline") and chance.random() < 0.3 else "",
+            to=chance.choice(self.keys) if (is_submitted or handler == "inline") and chance.random() < 0.3 else "",
+            priority=1 if is_submitted and chance.random() < 0.05 else 0,
+            delay_s=chance.uniform(0.01, 0.5) if is_submitted and chance.random() < 0.05 else 0.0,
+            is_cancelled=is_submitted and chance.random() < 0.05,
+            is_interruptible=handler == "idle" or (handler == "inline" and chance.random() < 0.3),
         )
 
     def handler_of(self, message_id: str) -> str:
-        return "say" if random.Random(f"{self.seed}/{message_id}").random() < 0.6 else "act"
+        """Three in a row of a lane are for the same one: people write more than once."""
+        key, _, number = message_id.rpartition(".")
+        chance = random.Random(f"{self.seed}/{key}/{int(number) // 3}")
+        return chance.choices(list(HANDLERS), list(HANDLERS.values()))[0]
 
 
 class Nature(NamedTuple):
@@ -83,6 +99,16 @@ class Nature(NamedTuple):
     """How long its body takes."""
     to: str
     """The other lane that its turn sends to, if any."""
+    priority: int = 0
+    delay_s: float = 0.0
+    is_cancelled: bool = False
+    """Its client tries to."""
+    is_interruptible: bool = False
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether it comes in the order of acceptance: a delayed one does not, nor one that goes behind another."""
+        return not self.delay_s and not self.is_interruptible
 
 
 class Fails(Exception):
@@ -90,12 +116,24 @@ class Fails(Exception):
 
 
 def apply(
-    state: dict[str, Any], message_id: str, by: str, fence: int, number: int = 0, to: str = "", sender: str = ""
+    state: dict[str, Any],
+    message_id: str,
+    by: str,
+    fence: int,
+    number: int = 0,
+    to: str = "",
+    sender: str = "",
+    priority: int = 0,
+    lead: str = "",
 ) -> dict[str, Any]:
-    """The effect of a turn on its lane. Everything that the checker knows of a lane's past is in these entries."""
+    """The effect of a message on its lane. Everything that the checker knows of a lane's past is in these entries.
+
+    `number`: of those that come in order. `lead`: the message that led the burst which this one was in, if another did.
+    """
     state["count"] += 1
     entry = {"id": message_id, "by": by, "n": state["count"], "fence": fence}
-    entry |= {name: value for name, value in (("number", number), ("to", to), ("from", sender)) if value}
+    facts = (("number", number), ("to", to), ("from", sender), ("priority", priority), ("lead", lead))
+    entry |= {name: value for name, value in facts if value}
     state["list"].append(entry)
     return entry
 

@@ -54,6 +54,10 @@ class NaiveSlip:
             await asyncio.sleep(LOOKS_EVERY_S)
         raise TimeoutError
 
+    async def cancel(self) -> bool:
+        """The recipe cannot."""
+        return False
+
 
 class NaiveSide:
     def __init__(self, load: LaneLoad) -> None:
@@ -160,7 +164,9 @@ class NaiveSide:
         await (body() if body is not None else asyncio.sleep(nature.seconds))
         if body is None and (nature.is_poison or job.get("attempt", 0) < nature.failures):
             raise Fails
-        entry = apply(state, message_id, by, fence, job.get("number", 0), nature.to, job.get("from", ""))
+        entry = apply(
+            state, message_id, by, fence, job.get("number", 0), nature.to, job.get("from", ""), nature.priority
+        )
         told = {name: entry[name] for name in ("id", "by", "n", "fence")}
         sends: list[Job] = [{"key": f"{job['key']}>audit", "by": "audit", "id": f"{by}.{message_id}", "body": told}]
         if nature.to:

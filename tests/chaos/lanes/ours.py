@@ -1,4 +1,4 @@
-"""inturn under the load: handlers of four kinds, inline turns, and the look into the store."""
+"""inturn under the load: handlers of every policy, inline turns, and the look into the store."""
 
 from __future__ import annotations
 
@@ -18,20 +18,22 @@ from inturn.errors import (
     HandlerFailed,
     LaneTimeout,
     LeaseLost,
+    MessageCancelled,
     ResultExpired,
     Stop,
     StoreUnavailable,
+    Superseded,
 )
 from inturn.lanes.effects import Turn
 from inturn.lanes.receipt import Receipt
 from inturn.settings import Settings
 from tests.chaos.history import Recorder
 from tests.chaos.lanes.load import Fails, LaneLoad, apply, fresh_state
-from tests.chaos.lanes.sides import Entry, InlineOutcome
+from tests.chaos.lanes.sides import Entry, InlineOutcome, WrittenOff
 
 ATTEMPTS = 50
 """So many that kills do not use them up: what dies is poison."""
-MUST_BE_GONE = ("lanes", "alarms", "mail:", "msgs:", "ready:", "forward")
+MUST_BE_GONE = ("lanes", "alarms", "mail:", "msgs:", "ready:", "forward", "later")
 """Keys that a partition with nothing to do must not have."""
 
 
@@ -48,19 +50,30 @@ class InTurnSide:
         common: dict[str, Any] = {"state": dict, "initial": fresh_state, "ttl": ttl, "attempts": ATTEMPTS}
         often: dict[str, Any] = {**common, "backoff": (0.02, 0.2)}
 
-        @app.handler("say", **often)
-        async def say(turn: Turn[dict[str, Any]]) -> Entry:
-            nature = self._begins(turn)
-            await asyncio.sleep(nature.seconds)
+        async def answer(turn: Turn[dict[str, Any]]) -> Entry:
+            self._begins(turn)
+            for message in turn.messages:
+                await asyncio.sleep(self._load.nature(turn.handler, message.id).seconds / len(turn.messages))
+            if turn.handler == "take":
+                await turn.new_messages()
             self._fails(turn)
-            return self._apply(turn, turn.body["number"])
+            return self._apply_all(turn)
+
+        app.handler("say", **often)(answer)
+        app.handler("gather", busy="merge", quiet=0.02, max_burst=4, **often)(answer)
+        app.handler("cut", busy="interrupt", **often)(answer)
+        app.handler("undo", busy="rollback", **often)(answer)
+        app.handler("last", busy="latest", **often)(answer)
+        app.handler("take", **often)(answer)
+        app.handler("fresh", unless_newer=True, **often)(answer)
+        app.handler("idle", interruptible=True, **often)(answer)
 
         @app.handler("act", on_failure="skip", **common)
         def act(turn: Turn[dict[str, Any]]) -> Entry:
             nature = self._begins(turn)
             time.sleep(min(nature.seconds, 0.02))
             self._fails(turn)
-            return self._apply(turn, turn.body["number"])
+            return self._apply_all(turn)
 
         @app.handler("hop", **often)
         async def hop(turn: Turn[dict[str, Any]]) -> Entry:
@@ -81,23 +94,39 @@ class InTurnSide:
         return self._load.nature(turn.handler, turn.id)
 
     def _fails(self, turn: Turn[dict[str, Any]]) -> None:
-        nature = self._load.nature(turn.handler, turn.id)
-        if nature.is_poison and turn.attempt >= 3:
+        natures = [self._load.nature(turn.handler, message.id) for message in turn.messages]
+        is_poison = any(nature.is_poison for nature in natures)
+        if is_poison and turn.attempt >= 3:
             raise Stop
-        if nature.is_poison or turn.attempt <= nature.failures:
+        if is_poison or turn.attempt <= max(nature.failures for nature in natures):
             raise Fails
 
-    def _apply(self, turn: Turn[dict[str, Any]], number: int = 0, sender: str = "") -> Entry:
-        by = turn.handler or "inline"
-        to = self._load.nature(by, turn.id).to
-        entry = apply(turn.state, turn.id, by, turn.fence, number, to, sender)
+    def _apply_all(self, turn: Turn[dict[str, Any]]) -> Entry:
+        """Every message of the turn; the first one leads. Answers its entry: all of them have this result."""
+        lead, *others = turn.messages
+        first = self._apply(turn, lead.body["number"])
+        for message in others:
+            self._apply(turn, message.body["number"], message_id=message.id, lead=lead.id)
+        return first
+
+    def _apply(
+        self, turn: Turn[dict[str, Any]], number: int = 0, sender: str = "", message_id: str = "", lead: str = ""
+    ) -> Entry:
+        by, message_id = turn.handler or "inline", message_id or turn.id
+        nature = self._load.nature(by, message_id)
+        number = number if nature.is_ordered else 0
+        entry = apply(turn.state, message_id, by, turn.fence, number, nature.to, sender, nature.priority, lead)
         turn.send("audit", {name: entry[name] for name in ("id", "by", "n", "fence")})
-        if to:
-            turn.send("hop", {"from": turn.key, "n": entry["n"]}, key=to, message_id=turn.id)
+        if nature.to:
+            turn.send("hop", {"from": turn.key, "n": entry["n"]}, key=nature.to, message_id=message_id)
         return entry
 
     async def submit(self, key: str, handler: str, message_id: str, number: int) -> Receipt:
-        return await self.app.submit(handler, {"number": number}, key=key, message_id=message_id)
+        nature = self._load.nature(handler, message_id)
+        return await self.app.submit(
+            handler, {"number": number}, key=key, message_id=message_id, priority=nature.priority,
+            delay=nature.delay_s or None,
+        )  # fmt: skip
 
     async def inline(self, key: str, message_id: str, body: Callable[[], Awaitable[None]]) -> InlineOutcome:
         outcome = await self._inline(key, message_id, body)
@@ -111,7 +140,13 @@ class InTurnSide:
         has_run = False
         try:
             async with self.app.turn(
-                key, message_id=message_id, wait=3, state=dict, initial=fresh_state, ttl=self._load.ttl_s
+                key,
+                message_id=message_id,
+                wait=3,
+                state=dict,
+                initial=fresh_state,
+                ttl=self._load.ttl_s,
+                interruptible=self._load.nature("inline", message_id).is_interruptible,
             ) as turn:
                 has_run = True
                 await body()
@@ -162,11 +197,15 @@ class InTurnSide:
         state: dict[str, Any] = (await self.app.lanes.inspect(key)).state or fresh_state()
         return state
 
-    async def result(self, key: str, handler: str, message_id: str) -> Entry | None:
+    async def result(self, key: str, handler: str, message_id: str) -> Entry | WrittenOff | None:
         name = "" if handler == "inline" else handler
         receipt = Receipt("duplicate", key, name, message_id, 0, self.app.runtime)
         try:
             found: Entry = await receipt.result(timeout=0)
+        except Superseded:
+            return "superseded"
+        except MessageCancelled:
+            return "cancelled"
         except (HandlerFailed, ResultExpired, TimeoutError):
             return None
         return found

@@ -57,11 +57,13 @@ def show(pairs: Sequence[Pair], console: Console) -> None:
 def _show_run(pair: Pair, console: Console) -> None:
     ours = pair.ours
     struck = ", ".join(f"{number} {kind}" for kind, number in sorted(ours.told.faults.items())) or "none"
-    in_vain = ours.told.counts["ran"] - ours.applied + ours.inline
+    in_vain = ours.told.counts["ran"] - (ours.applied - ours.joined) + ours.inline
     console.print(
         f"[bold]{pair.scenario.store}, {pair.scenario.name}[/bold]: {len(ours.told.acked)} acknowledged, "
-        f"{ours.told.counts['again']} submitted again, {len(ours.told.inline)} inline, {ours.applied} turns applied, "
-        f"{in_vain} bodies that were not, {len(ours.found.dead)} dead letters, {ours.sends} sends arrived; "
+        f"{ours.told.counts['again']} submitted again, {len(ours.told.inline)} inline, {ours.applied} applied, "
+        f"{ours.joined} in the turn of another, {in_vain} bodies that were not, "
+        f"{len(ours.found.written_off)} superseded or cancelled, {len(ours.found.dead)} dead letters, "
+        f"{ours.sends} sends arrived; "
         f"drained in {ours.drained_s:.1f} s, longest wait for a result {ours.told.longest_s:.1f} s\n  faults: {struck}"
     )
 

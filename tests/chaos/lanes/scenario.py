@@ -82,6 +82,11 @@ class Result:
         return sum(1 for state in self.found.lanes.values() for entry in state["list"] if entry["by"] == "inline")
 
     @property
+    def joined(self) -> int:
+        """Messages that were applied by the turn of another: merged, interrupted or steered."""
+        return sum(1 for state in self.found.lanes.values() for entry in state["list"] if "lead" in entry)
+
+    @property
     def sends(self) -> int:
         """That arrived."""
         hops = sum(1 for state in self.found.lanes.values() for entry in state["list"] if entry["by"] == "hop")
@@ -207,7 +212,9 @@ class Run:
             found.audits[key] = (await side.state(f"{key}>audit"))["list"]
         for name in {*told.asked, *told.inline}:
             result = await side.result(*name)
-            if result is not None:
+            if isinstance(result, str):
+                found.written_off[name] = result
+            elif result is not None:
                 found.results[name] = result
 
     async def _watch(self, folder: Path) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Literal, Protocol
 
 Entry = dict[str, Any]
+WrittenOff = Literal["superseded", "cancelled"]
+"""Of a message that will never run."""
 InlineOutcome = Literal["committed", "refused", "unknown"]
 """`refused`: it was said that nothing was done. `unknown`: it was not said."""
 
@@ -14,8 +16,12 @@ class Slip(Protocol):
     """What the submitter of a message holds."""
 
     async def result(self, timeout: float) -> Entry:
-        """`TimeoutError` if there is none yet, `HandlerFailed` for a dead letter, `ResultExpired` if it is unknown."""
+        """`TimeoutError` if there is none yet, `HandlerFailed` for a dead letter, `ResultExpired` if it is unknown,
+        `Superseded` and `MessageCancelled` if it will never have one.
+        """
         ...
+
+    async def cancel(self) -> bool: ...
 
 
 class Side(Protocol):
@@ -39,7 +45,7 @@ class Side(Protocol):
 
     async def state(self, key: str) -> dict[str, Any]: ...
 
-    async def result(self, key: str, handler: str, message_id: str) -> Entry | None: ...
+    async def result(self, key: str, handler: str, message_id: str) -> Entry | WrittenOff | None: ...
 
     async def dead(self) -> set[tuple[str, str, str]]:
         """Dead letters: key, handler, id."""

@@ -1,7 +1,8 @@
 """Those who watch a lane, in another process, as a web server does for the browsers that it serves.
 
-It is told on stdin how many chunks there were, and writes a line when every watcher has heard them all. A watcher that
-has missed one ends the process. The end of stdin, or SIGTERM, ends it too.
+Orders come on stdin, and each is answered by a line. A number: when every watcher has heard so many chunks. `hold`: at
+once, and then nobody hears anything before the next line. A watcher that has missed something ends the process, and so
+does the end of stdin, or SIGTERM.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from inturn.lanes.watch import Watch
 
 WATCHERS = 100
 LANE = "lane:watched"
+HOLD = "hold"
 
 
 def namespace(prefix: str) -> str:
@@ -59,9 +61,12 @@ async def main(url: str, prefix: str) -> None:
         async with asyncio.TaskGroup() as tasks:
             watching = [tasks.create_task(audience.watch(*numbered)) for numbered in enumerate(watches)]
             print("ready", flush=True)
-            while line := await asyncio.to_thread(sys.stdin.readline):
-                await audience.have_heard(int(line))
-                print(line, end="", flush=True)
+            while order := (await asyncio.to_thread(sys.stdin.readline)).strip():
+                if order != HOLD:
+                    await audience.have_heard(int(order))
+                print(order, flush=True)
+                if order == HOLD:
+                    sys.stdin.readline()  # the loop stands still until it is told to go on
             for task in watching:
                 task.cancel()
 

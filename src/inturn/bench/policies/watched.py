@@ -1,7 +1,6 @@
 """Turns with a hundred watchers: how many chunks reach them all, and what a turn takes longer because of them.
 
-Turns and server have one half of the CPUs, the watchers the other. Real ones have a machine of their own; what is asked
-here is what a turn has to do for them, and not how three processes share two CPUs.
+Turns and server have one half of the CPUs, the watchers the other: real ones have a machine of their own.
 """
 
 from __future__ import annotations
@@ -11,14 +10,16 @@ import random
 import time
 from asyncio.subprocess import Process
 from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from statistics import median
 from typing import Any
 
 from inturn.app import InTurn
-from inturn.bench.figures import Figure, Rounds, ratio, rounded
+from inturn.bench.figures import Figure, Rounds, median_ratio, ratio, rounded
 from inturn.bench.place import Place
 from inturn.bench.plan import Plan
-from inturn.bench.policies.audience import LANE, WATCHERS, namespace
+from inturn.bench.policies.audience import HOLD, LANE, WATCHERS, namespace
 from inturn.bench.policies.cpus import in_first_half
 from inturn.bench.policies.taken import seconds_of_a_turn
 from inturn.bench.processes import line_of, started
@@ -31,12 +32,12 @@ BATCH = 200
 """Chunks between two looks at how far the watchers are; they are never more than two batches behind."""
 CHUNKS = 5
 """In each turn of the second figure."""
-PAIRS = 300
-PAUSE_S = (0.0, 0.002)
-"""At random, so as not to fall in step with anything."""
+TURNS = 200
+"""Of each side, in a round."""
 WARM_TURNS = 3
 QUIET_LANE, THIRD_LANE = "lane:unwatched", "lane:third"
-WITH, WITHOUT = f"inturn, {WATCHERS} watchers", "inturn, no watcher"
+WITH, WITHOUT, READING = f"inturn, {WATCHERS} watchers", "inturn, no watcher", "inturn, while reading"
+LANES = {WITH: LANE, WITHOUT: QUIET_LANE, READING: LANE}
 
 
 async def watched(place: Place, plan: Plan) -> tuple[Figure, Figure]:
@@ -64,14 +65,34 @@ class Listeners:
         """So many more are streamed: say when all have heard them."""
         self._streamed += chunks
         self._asked += 1
-        assert self._process.stdin is not None
-        self._process.stdin.write(b"%d\n" % self._streamed)
+        self._say(str(self._streamed))
 
     async def heard(self, but: int = 0) -> None:
         """Every watcher has heard all that was streamed; all but what was added last, if they may be behind."""
         while self._asked > but:
             await line_of(self._process)
             self._asked -= 1
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """They have heard all that was before, and hear nothing meanwhile."""
+        await self.heard()
+        self._say(HOLD)
+        await line_of(self._process)
+        try:
+            yield
+        finally:
+            self._say("go on")
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[None]:
+        """They have heard all that was before, and go on."""
+        await self.heard()
+        yield
+
+    def _say(self, order: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(order.encode() + b"\n")
 
 
 async def _chunks_per_s(app: InTurn, audience: Listeners, plan: Plan) -> Figure:
@@ -97,34 +118,35 @@ async def _chunks_per_s(app: InTurn, audience: Listeners, plan: Plan) -> Figure:
 
 
 async def _slowdown(app: InTurn, audience: Listeners, plan: Plan) -> Figure:
-    """A worker's turn of a lane that all of them watch, against one of a lane that nobody does. Each streams five chunks.
+    """A worker's turn of a lane that all of them watch, against one of a lane that nobody does; each streams chunks.
 
-    The two are taken in pairs, in random order. Each begins when the watchers are through with what was before, and
-    right after turns of a third lane, or the machine would have to wake up first.
+    What a turn does for its watchers is asked, and not what it suffers when they work on the same machine. So they are
+    subscribed, and the server sends them everything at once, but they read it when the turn is over: all of it, or
+    there is no figure. `while_they_read` is the same with watchers that read meanwhile, and use up a CPU for it.
     """
     micros: Rounds = defaultdict(list)
-    lanes = {LANE: WITH, QUIET_LANE: WITHOUT}
     for number in range(plan.rounds + 1):
-        taken: dict[str, list[float]] = {side: [] for side in lanes.values()}
+        taken: dict[str, list[float]] = {side: [] for side in LANES}
         if number:
             plan.tell(f"turns with and without watchers, round {number} of {plan.rounds}")
-        for _ in range(plan.count(PAIRS) if number else 2):
-            for lane in random.sample(sorted(lanes), 2):
-                await audience.heard()
-                await asyncio.sleep(random.uniform(*PAUSE_S))
-                for _ in range(WARM_TURNS):
-                    await _turn(app, THIRD_LANE)
-                taken[lanes[lane]].append(await _turn(app, lane))
-                if lane == LANE:
+        for _ in range(plan.count(TURNS) if number else 2):
+            for side in random.sample(sorted(LANES), len(LANES)):
+                async with audience.reading() if side == READING else audience.held():
+                    for _ in range(WARM_TURNS):  # or the machine would have to wake up first
+                        await _turn(app, THIRD_LANE)
+                    taken[side].append(await _turn(app, LANES[side]))
+                if LANES[side] == LANE:
                     audience.add(CHUNKS)
         await audience.heard()
         if number:  # before the first round all is run twice, to warm it up
             for side, values in taken.items():
                 micros[side].append(median(values) * 1e6)
-    more = {"chunks_in_a_turn": CHUNKS, "pairs_in_a_round": plan.count(PAIRS)}
-    return ratio(
-        "turn_slowdown_with_watchers", "µs from asking for a turn to its commit", dict(micros), WITH, WITHOUT, **more
-    )
+    more = {"chunks_in_a_turn": CHUNKS, "turns_in_a_round": plan.count(TURNS)}
+    sides = {side: micros[side] for side in (WITH, WITHOUT)}
+    unit = "µs from asking for a turn to its commit"
+    figure = ratio("turn_slowdown_with_watchers", unit, sides, WITH, WITHOUT, **more)
+    figure.reported["while_they_read"] = rounded(median_ratio(micros[READING], micros[WITHOUT]))
+    return figure
 
 
 async def _turn(app: InTurn, lane: str) -> float:

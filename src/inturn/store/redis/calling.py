@@ -152,6 +152,7 @@ class Caller(Links):
                         return reply, sent_at, attempts
                     except LinkLost as error:  # as if the reply had been lost: another server may not have it
                         failure = NotReplicated(f"{script.verb} at {self.place}: {error}")
+                        await asyncio.sleep(0.05)
                 else:
                     failure = await self._refused(link, script, reply)
                     link = link.after(failure)

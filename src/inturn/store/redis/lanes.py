@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from inturn.errors import SettingsError
+from inturn.errors import SettingsError, StoreUnavailable
 from inturn.store import clock
 from inturn.store.lane import (
     Begun,
@@ -113,22 +113,16 @@ class LaneVerbs(Caller):
         status = reply[0].decode()
         return Left("released" if status == "gone" and attempts > 1 else status)
 
-    async def claim(self, call: str, can: Sequence[str], count: int) -> Claimed:
-        turns: list[Given] = []
-        due: list[int] = []
-        # where it begins is up to the call, so that no partition always comes first
-        first = int(call.rpartition("#")[2]) % self.partitions
-        for partition in (*range(first, self.partitions), *range(first)):
-            keys = self._keys[partition]
-            used = (keys.lanes, keys.alarms, keys.fence, keys.processes, keys.era, keys.workers)
-            fixed = (keys.prefix, self.process, _between_nuls(can))
-            varying = (call, count - len(turns), self._note_ms)
-            reply, sent_at, _ = await self._run(_CLAIM, used, fixed, varying, last_key=keys.note(call))
-            if reply[1] >= 0:
-                due.append(reply[1])
-            for key, token, state, given in reply[2]:
-                turns.append(_given(key.decode(), token.decode(), given, sent_at, state))
-        return Claimed(turns, min(due, default=-1))
+    async def claim(self, call: str, can: Sequence[str], count: int, partition: int = 0) -> Claimed:
+        keys = self._keys[partition]
+        if self._is_away(keys.prefix):  # a worker has others to ask
+            raise StoreUnavailable(f"claim at {self.place}: the node of partition {partition} is away")
+        used = (keys.lanes, keys.alarms, keys.fence, keys.processes, keys.era, keys.workers)
+        fixed = (keys.prefix, self.process, _between_nuls(can))
+        varying = (call, count, self._note_ms)
+        reply, sent_at, _ = await self._run(_CLAIM, used, fixed, varying, last_key=keys.note(call))
+        turns = [_given(key.decode(), token.decode(), given, sent_at, state) for key, token, state, given in reply[2]]
+        return Claimed(turns, reply[1])
 
     async def unclaim(self, partition: int, call: str) -> int:
         keys = self._keys[partition]
@@ -143,12 +137,12 @@ class LaneVerbs(Caller):
 
     async def commit(self, commit: Commit) -> Ended:
         key, token, fence, ident, is_submitted, state_op, state, keep_ms, window_ms, result = commit[:10]
-        sends, after, can, have, unless_newer = commit[10:]
+        sends, after, can, have, unless_newer, version = commit[10:]
         partition = self.partition_of(key)
         keys = self._keys[partition]
         varying: tuple[Any, ...] = (
             token, fence, state_op, state, keep_ms, ident, window_ms, result, 1 if is_submitted else 0, after,
-            _between_nuls(can) if after else "", have, 1 if unless_newer else 0,
+            _between_nuls(can) if after else "", have, version if unless_newer else 0,
         )  # fmt: skip
         for send in sends:
             varying += self._send_words(partition, send)
@@ -166,7 +160,7 @@ class LaneVerbs(Caller):
         )  # fmt: skip
 
     async def fail(self, failure: Failure) -> Ended:
-        key, token, fence, how, delay_ms, error, why, after, can, attempts_had, version = failure
+        key, token, fence, how, delay_ms, error, why, after, can, attempts_had, version, have = failure
         keys = self._keys[self.partition_of(key)]
         reply, sent_at, attempts = await self._run(
             _FAIL,
@@ -174,14 +168,14 @@ class LaneVerbs(Caller):
             (keys.prefix, key),
             (
                 token, fence, how, delay_ms, error, why, after, _between_nuls(can) if after else "", attempts_had,
-                version,
+                version, have,
             ),
         )  # fmt: skip
         return _ended(key, after, reply, sent_at, attempts)
 
-    async def steer(self, key: str, token: str, fence: int, have: int) -> Steered:
+    async def steer(self, key: str, token: str, fence: int, have: int, version: int = 1) -> Steered:
         keys = self._keys[self.partition_of(key)]
-        reply, _, _ = await self._run(_STEER, keys.lane(key), (keys.prefix, key), (token, fence, have))
+        reply, _, _ = await self._run(_STEER, keys.lane(key), (keys.prefix, key), (token, fence, have, version))
         return Steered(reply[0].decode(), _messages(reply[1]) if len(reply) > 1 else ())
 
     async def cancel(self, key: str, ident: str, window_ms: int) -> Literal["cancelled", "begun", "ended"]:

@@ -17,6 +17,10 @@ from inturn.store.redis.address import Address
 from inturn.store.redis.link import Link, LinkLost, LinkRefused
 
 
+class _OtherServer(LinkLost):
+    pass
+
+
 class Copies:
     def __init__(self, replicas: int, timeout_s: float) -> None:
         self._replicas = replicas
@@ -48,6 +52,9 @@ class Copies:
         try:
             async with asyncio.timeout(gives_up_at - clock.now()):
                 await rounds.join(run_id, key)
+        except _OtherServer as error:
+            link.leave(str(error))  # one of the two leads to a server that was replaced: find out which
+            raise
         except TimeoutError:
             raise NotReplicated(
                 f"{link.address} has it, but not {self._replicas} of its replicas within {self._timeout_s:g} s; "
@@ -76,14 +83,17 @@ class _Rounds(Link):
 
     async def _go_round(self) -> None:
         while self._waiting:
-            covered, self._waiting = self._waiting, []
+            covered, self._waiting = [waits for waits in self._waiting if not waits[2].done()], []
             try:
                 if not self.is_up:
                     await self.open()
                 run_id = await self._copies.server_of(self)
                 of_another = [waits for waits in covered if waits[0] != run_id]
-                _fail(of_another, LinkLost(f"{self.address} is another server than the one that answered"))
-                covered = [waits for waits in covered if not waits[2].done()]
+                if of_another:
+                    other = _OtherServer(f"{self.address} is another server than the one that answered")
+                    _fail(of_another, other)
+                    self.leave(str(other))
+                    raise other
                 is_enough = bool(covered) and await self._wait(covered[0][1])
             except LinkLost as error:
                 _fail(covered, error)
@@ -96,7 +106,7 @@ class _Rounds(Link):
                         if not future.done():
                             future.set_result(None)
                 else:
-                    self._waiting += [waits for waits in covered if not waits[2].done()]
+                    self._waiting += covered
 
     async def _wait(self, key: str) -> bool:
         if not self.is_up:

@@ -94,10 +94,10 @@ def wake(tx: Transaction, handler: str) -> None:
     ):
         (process,) = row
         if process == tx.process:
-            tx.notices.append(Notice("ready", handler, f"{process}#0"))
+            tx.notices.append(Notice("ready", f"0 {handler}", f"{process}#0"))
             return
         if lives(tx, process):
-            tx.tell(process, "ready", f"{process}#0", handler)
+            tx.tell(process, "ready", f"{process}#0", f"0 {handler}")
             return
 
 

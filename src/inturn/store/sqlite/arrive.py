@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from inturn.store.lane import Policy, Rule, Send
+from inturn.store.lane import Rule, Send
 from inturn.store.sqlite.accept import accept, forget_letter, must_not_share, new_message, stir
-from inturn.store.sqlite.advance import end_lease, tell_awaiting, wake
-from inturn.store.sqlite.burst import join, joins
+from inturn.store.sqlite.advance import end_lease, take_lane_away, tell_awaiting, wake
+from inturn.store.sqlite.burst import MOST_TOGETHER, join, joins
 from inturn.store.sqlite.kept import read_mark, write_mark
 from inturn.store.sqlite.lane import (
     MESSAGE,
@@ -64,28 +64,52 @@ def supersede(tx: Transaction, lane: Lane, message: Message) -> bool:
     return lane.waiting != waiting
 
 
-def make_way(tx: Transaction, lane: Lane, running: Message, message: Message, policy: Policy, window_ms: int) -> None:
+def company(tx: Transaction, lead: Message, message: Message) -> list[Message] | None:
+    """What joins a turn that this message interrupts: all that wait for its handler before it, and itself.
+
+    So their order stays. `None`: not all of them can, or one was tried before and has a turn of its own to come first.
+    """
+    found: list[Message] = []
+    if len(lead.together) >= MOST_TOGETHER:
+        return None
+    for other in mailbox(tx, message.key, MOST_JOINING):
+        if other.handler == message.handler:
+            if not joins(tx, other, message.handler):
+                return None
+            found.append(other)
+        if other.ident == message.ident:
+            return found
+    return None
+
+
+def make_way(
+    tx: Transaction, lane: Lane, running: Message, message: Message, window_ms: int, joining: Sequence[Message]
+) -> None:
     """Where the messages of a turn go that this message has interrupted."""
-    running.attempts -= 1
-    if running.handler != message.handler:
-        renumber(tx, running, tx.tick())  # behind the one that interrupted it
-        put(tx, lane, running)
-        return
-    if policy == "interrupt":
-        # with all that waited for this handler before the new one, so that their order stays
-        for other in mailbox(tx, lane.key, MOST_JOINING):
-            if other.ident == message.ident:
-                break
-            if joins(tx, other, message.handler):
-                join(tx, lane, running, other)
-        join(tx, lane, running, message)
+    running.attempts, running.cuts = running.attempts - 1, running.cuts + 1
+    if joining:
+        for other in joining:
+            join(tx, lane, running, other)
         running.is_open, running.rank = True, message.rank
         put(tx, lane, running)
-        return
-    for other in others_of(tx, running):
-        write_off(tx, lane, other, "superseded", window_ms)
-    write_off(tx, lane, running, "superseded", window_ms)
-    renumber(tx, message, running.number)
+    elif running.handler != message.handler:  # directly behind the one that interrupted it, and ahead of the others
+        renumber(tx, message, free_below(tx, running.number))
+        put(tx, lane, running)
+    else:
+        for other in others_of(tx, running):
+            write_off(tx, lane, other, "superseded", window_ms)
+        write_off(tx, lane, running, "superseded", window_ms)
+        renumber(tx, message, running.number)
+        message.cuts = running.cuts
+        save_message(tx, message)
+
+
+def free_below(tx: Transaction, number: int) -> int:
+    """Numbers are unique in all lanes."""
+    number -= 1
+    while tx.one("SELECT 1 FROM messages WHERE number = ?", (number,)):
+        number -= 1
+    return number
 
 
 def interrupt(tx: Transaction, lane: Lane, message: Message, rule: Rule) -> None:
@@ -94,11 +118,17 @@ def interrupt(tx: Transaction, lane: Lane, message: Message, rule: Rule) -> None
     From here on its commit is refused; the lane waits until it has ended, but not for long. A turn of a higher priority
     is left alone, and so is one of a lane that is stopped: the new message could not run in its place.
     """
-    if lane.cuts >= MOST_CUTS or lane.stopped or not is_leased(tx, lane):
+    if lane.stopped or not is_leased(tx, lane):
         return
     running = read_message(tx, lane.key, lane.running)
     is_own = running is not None and running.handler == message.handler
-    if not (is_own or lane.allows) or (running is not None and running.rank < message.rank):
+    cuts, rank = (running.cuts, running.rank) if running else (lane.cuts, 0)
+    if cuts >= MOST_CUTS or not (is_own or lane.allows) or rank < message.rank:
+        return
+    joining: list[Message] | None = []
+    if running is not None and is_own and rule.policy == "interrupt":
+        joining = company(tx, running, message)
+    if joining is None:
         return
     token = lane.holder
     tx.tell_loss(lane.key, token, lane.granted, "interrupted")
@@ -110,13 +140,16 @@ def interrupt(tx: Transaction, lane: Lane, message: Message, rule: Rule) -> None
     if running is None:
         tell_awaiting(tx, lane.awaited, lane.key, lane.running)
     end_lease(lane)
-    lane.cuts += 1
     if running is not None:
-        make_way(tx, lane, running, message, rule.policy, rule.window_ms)
+        make_way(tx, lane, running, message, rule.window_ms, joining)
+    else:
+        lane.cuts += 1
 
 
 def arrive(tx: Transaction, lane: Lane, message: Message, keep_ms: int, may_interrupt: bool = True) -> None:
     """`may_interrupt`: not what a turn sends to its own lane. Whoever calls this stirs the lane."""
+    if may_interrupt and lane.holder and not is_leased(tx, lane):
+        take_lane_away(tx, lane, "expired")
     accept(tx, lane, message, keep_ms)
     if not message.rule_text:
         return

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from inturn.store.lane import Given, GivenMessage
 from inturn.store.sqlite.accept import MAX_MS
 from inturn.store.sqlite.advance import advance, lease_to, quiet_until
-from inturn.store.sqlite.burst import join, joins
+from inturn.store.sqlite.burst import MOST_TOGETHER, join, joins, version_of
 from inturn.store.sqlite.lane import (
     Lane,
     Message,
@@ -23,7 +23,7 @@ from inturn.store.sqlite.lane import (
 )
 from inturn.store.sqlite.transaction import Transaction, process_of
 
-MOST_STEERED = 100
+MOST_LOOKED_AT, MOST_STEERED = 1000, 100
 
 
 def gather(tx: Transaction, lane: Lane, lead: Message, can: Sequence[str]) -> None:
@@ -70,20 +70,23 @@ def give_next(tx: Transaction, lane: Lane, token: str, can: Sequence[str]) -> Gi
     return None
 
 
-def take_newer(tx: Transaction, lane: Lane, have: int) -> tuple[GivenMessage, ...]:
+def take_newer(tx: Transaction, lane: Lane, have: int, version: int, *, would_commit: bool) -> tuple[GivenMessage, ...]:
     """What waits for the handler of the running turn comes into the turn.
 
     Answers the messages that its holder does not have yet: it has the first `have` of them. So a repeat is answered
-    alike. A lane that is stopped takes nothing more in.
+    alike. A lane that is stopped takes nothing more in, and a turn that is tried again only when it would commit: else
+    a poisonous message could go on for ever with new ones.
     """
-    lead = running_message(tx, lane)
-    handler, has_taken = lead.handler, False
-    for other in mailbox(tx, lane.key, MOST_STEERED) if lane.waiting and not lane.stopped else ():
-        in_time = other.late == 0 or tx.now <= other.late
-        if joins(tx, other, handler) and in_time and other.needs in ("", lead.needs):
-            join(tx, lane, lead, other)
-            has_taken = True
-    if has_taken:
+    lead, taken = running_message(tx, lane), 0
+    may_join = not lane.stopped and (lead.is_open or would_commit) and len(lead.together) < MOST_TOGETHER
+    for other in mailbox(tx, lane.key, MOST_LOOKED_AT) if lane.waiting and may_join else ():
+        if other.handler != lead.handler or 0 < other.late < tx.now:
+            continue
+        if not joins(tx, other, lead.handler) or version_of(other) > version or taken == MOST_STEERED:
+            break  # nothing comes in past a message of the same handler that cannot
+        join(tx, lane, lead, other)
+        taken += 1
+    if taken:
         save_message(tx, lead)
         save_lane(tx, lane)
     return tuple(seen(tx, other) for other in others_of(tx, lead)[have - 1 :])

@@ -47,7 +47,7 @@ class Message:
     """`waits`: it is in the mailbox; `delayed`: it will be. Else it runs, is one of a burst, or is not in the store.
 
     `together`: the idents of its burst, itself left out; `is_open`: more may join it; `needs`: '' or '@' and the
-    version of its handler; `keep`: the ttl of the state, while it is delayed.
+    version of its handler; `cuts`: interrupts in a row; `keep`: the ttl of the state, while it is delayed.
     """
 
     number: int
@@ -69,6 +69,7 @@ class Message:
     together: list[str] = field(default_factory=list)
     is_open: bool = True
     needs: str = ""
+    cuts: int = 0
     keep: int = 0
     delayed: bool = False
 
@@ -87,7 +88,7 @@ LANE = (
 )
 MESSAGE = (
     "number, key, ident, rank, body, attempts, ttl, time_limit, accepted, after, late, coalesce(caller, ''), errors, "
-    "watchers, waits, rule, together, open, needs, keep, delayed"
+    "watchers, waits, rule, together, open, needs, cuts, keep, delayed"
 )
 ERRORS, TOGETHER = 12, 16
 
@@ -161,17 +162,17 @@ def message_of(row: Row) -> Message:
 
 def save_message(tx: Transaction, message: Message) -> None:
     tx.execute(
-        "INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+        "INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
         "ON CONFLICT (number) DO UPDATE SET rank = excluded.rank, attempts = excluded.attempts, "
         "accepted = excluded.accepted, after = excluded.after, late = excluded.late, errors = excluded.errors, "
         "watchers = excluded.watchers, waits = excluded.waits, together = excluded.together, open = excluded.open, "
-        "needs = excluded.needs, keep = excluded.keep, delayed = excluded.delayed",
+        "needs = excluded.needs, cuts = excluded.cuts, keep = excluded.keep, delayed = excluded.delayed",
         (
             message.number, message.key, message.ident, message.rank, message.body, message.attempts, message.ttl,
             message.limit, message.accepted, message.after, message.late, message.caller or None,
             json.dumps(message.errors), message.watchers, message.waits, message.rule_text,
-            json.dumps(message.together) if message.together else "", message.is_open, message.needs, message.keep,
-            message.delayed,
+            json.dumps(message.together) if message.together else "", message.is_open, message.needs, message.cuts,
+            message.keep, message.delayed,
         ),
     )  # fmt: skip
 

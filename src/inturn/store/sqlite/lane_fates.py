@@ -27,12 +27,12 @@ EXPECTS_S = 6.0
 """Who awaits a result asks for it again sooner than this."""
 
 
-def steer(tx: Transaction, key: str, token: str, fence: int, have: int) -> Steered:
+def steer(tx: Transaction, key: str, token: str, fence: int, have: int, version: int) -> Steered:
     """A running turn takes what arrived for its handler meanwhile: it commits, or fails, with them."""
     lane = read_lane(tx, key)
     if lane is None or lane.holder != token or lane.granted != fence:
         return Steered("lost" if was_lost(tx, token, fence) else "gone")
-    return Steered("steered", take_newer(tx, lane, have))
+    return Steered("steered", take_newer(tx, lane, have, version, would_commit=False))
 
 
 def cancel(tx: Transaction, key: str, ident: str, window_ms: int) -> Literal["cancelled", "begun", "ended"]:

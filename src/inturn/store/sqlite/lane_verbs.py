@@ -11,6 +11,7 @@ from inturn.store.lane import ANY_FENCE, Begun, Commit, Ended, Failure, Left, Op
 from inturn.store.sqlite.accept import accept, must_not_share, new_message, stir
 from inturn.store.sqlite.advance import advance, bury, end_lease, lease_to, stop_yielding, tell_awaiting
 from inturn.store.sqlite.arrive import arrive, deliver, postpone
+from inturn.store.sqlite.burst import release_unseen
 from inturn.store.sqlite.give import give_next, take_newer
 from inturn.store.sqlite.kept import (
     delete_state,
@@ -168,12 +169,12 @@ def leave(tx: Transaction, key: str, token: str, ident: str, fence: int) -> Left
 def commit(tx: Transaction, commit: Commit) -> Ended:
     """The one transition in which a turn's effects become real: state, result, sends, and the lane goes on."""
     key, token, fence, ident, is_submitted, state_op, state, keep_ms, window_ms, result, sends = commit[:11]
-    next_token, can, have, unless_newer = commit[11:]
+    next_token, can, have, unless_newer, version = commit[11:]
     lane = read_lane(tx, key)
     if lane is None or lane.holder != token or lane.granted != fence:
         return _ended_before(tx, "committed", lane, token, fence, next_token)
     if unless_newer and is_submitted:
-        newer = take_newer(tx, lane, have)
+        newer = take_newer(tx, lane, have, version, would_commit=True)
         if newer:
             return Ended("newer", None, 1, newer)
     if window_ms > 0:
@@ -194,8 +195,13 @@ def commit(tx: Transaction, commit: Commit) -> Ended:
     if is_submitted:
         lead = running_message(tx, lane)
         awaited = lead.watchers
+        release_unseen(tx, lane, lead, have)
         take_out(tx, lane, lead)
-        _end_burst(tx, lane, lead, have, window_ms)
+        for other in others_of(tx, lead):  # all of a burst have one result
+            if window_ms > 0:
+                point_mark(tx, key, other.ident, ident, window_ms)
+            take_out(tx, lane, other)
+            tell_awaiting(tx, other.watchers, key, other.ident)
     deliver(tx, lane, sends)
     announce(tx, key, "commit", fence, ident)
     lane.cuts = 0
@@ -211,20 +217,9 @@ def commit(tx: Transaction, commit: Commit) -> Ended:
     return Ended("committed", give_next(tx, lane, next_token, can), 1)
 
 
-def _end_burst(tx: Transaction, lane: Lane, lead: Message, have: int, window_ms: int) -> None:
-    for position, other in enumerate(others_of(tx, lead), start=1):
-        if position < have:  # all of a burst have one result
-            if window_ms > 0:
-                point_mark(tx, lane.key, other.ident, lead.ident, window_ms)
-            take_out(tx, lane, other)
-            tell_awaiting(tx, other.watchers, lane.key, other.ident)
-        else:  # it came into the turn, but the turn has never seen it
-            put(tx, lane, other)
-
-
 def fail(tx: Transaction, failure: Failure) -> Ended:
     """A turn of a submitted message ends with nothing done."""
-    key, token, fence, how, delay_ms, error, why, next_token, can, attempts, version = failure
+    key, token, fence, how, delay_ms, error, why, next_token, can, attempts, version, have = failure
     lane = read_lane(tx, key)
     if lane is None or lane.holder != token or fence not in (lane.granted, ANY_FENCE):
         ended = _ended_before(tx, "failed", lane, token, fence, next_token)
@@ -240,12 +235,10 @@ def fail(tx: Transaction, failure: Failure) -> Ended:
     announce(tx, key, "back" if how == "back" else "fail", lane.granted, f"{how} {why}")
     end_lease(lane)
     if how != "back":
-        lane.cuts = 0
+        lane.cuts = message.cuts = 0
+    if have:
+        release_unseen(tx, lane, message, have)
     if how == "dead":
-        # a burst is split before; what else is in the turn has come into it without its handler having seen it
-        for other in others_of(tx, message):
-            put(tx, lane, other)
-        message.together = []
         bury(tx, lane, message)
     elif how == "split":
         for each in (message, *others_of(tx, message)):

@@ -35,7 +35,7 @@ class LaneVerbs(Caller):
     async def leave(self, key: str, token: str, ident: str, fence: int = 0) -> Left:
         return await self._call(lane_verbs.leave, key, token, ident, fence)
 
-    async def claim(self, call: str, can: Sequence[str], count: int) -> Claimed:
+    async def claim(self, call: str, can: Sequence[str], count: int, partition: int = 0) -> Claimed:
         return await self._call(lane_work.claim, self.process, call, can, count)
 
     async def unclaim(self, partition: int, call: str) -> int:
@@ -50,8 +50,8 @@ class LaneVerbs(Caller):
     async def fail(self, failure: Failure) -> Ended:
         return await self._call(lane_verbs.fail, failure)
 
-    async def steer(self, key: str, token: str, fence: int, have: int) -> Steered:
-        return await self._call(lane_fates.steer, key, token, fence, have)
+    async def steer(self, key: str, token: str, fence: int, have: int, version: int = 1) -> Steered:
+        return await self._call(lane_fates.steer, key, token, fence, have, version)
 
     async def cancel(self, key: str, ident: str, window_ms: int) -> Literal["cancelled", "begun", "ended"]:
         return await self._call(lane_fates.cancel, key, ident, window_ms)

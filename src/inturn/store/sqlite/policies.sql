@@ -1,6 +1,6 @@
 -- What policies and watching have: version 3 of the tables is schema.sql, lanes.sql and this.
 
--- Others may interrupt the turn that runs; interrupts in a row; the token that was interrupted and has not yielded, and
+-- Others may interrupt the turn that runs; interrupts of inline turns in a row; the token that was interrupted and has not yielded, and
 -- until when it may take.
 ALTER TABLE lanes ADD COLUMN allows INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE lanes ADD COLUMN cuts INTEGER NOT NULL DEFAULT 0;
@@ -8,12 +8,13 @@ ALTER TABLE lanes ADD COLUMN yields TEXT NOT NULL DEFAULT '';
 ALTER TABLE lanes ADD COLUMN yield_by INTEGER NOT NULL DEFAULT 0;
 
 -- The rule of its handler; the idents of its burst, itself left out ('' or JSON); more may join it; '' or '@' and the
--- version of its handler. While it is `delayed` it is in no mailbox, until `after`, and `keep` is the ttl of the state.
+-- version of its handler; interrupts in a row. While it is `delayed` it is in no mailbox, until `after`, and `keep` is the ttl of the state.
 -- A message that neither waits nor is delayed runs, or is one of a burst that another one leads.
 ALTER TABLE messages ADD COLUMN rule TEXT NOT NULL DEFAULT '';
 ALTER TABLE messages ADD COLUMN together TEXT NOT NULL DEFAULT '';
 ALTER TABLE messages ADD COLUMN open INTEGER NOT NULL DEFAULT 1;
 ALTER TABLE messages ADD COLUMN needs TEXT NOT NULL DEFAULT '';
+ALTER TABLE messages ADD COLUMN cuts INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE messages ADD COLUMN keep INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE messages ADD COLUMN delayed INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX later ON messages (after) WHERE delayed = 1;

@@ -14,7 +14,7 @@ local ttl, limit = tonumber(ARGV[4]), tonumber(ARGV[5])
 local packed = redis.call('HGET', KEYS[1], key)
 seen_now(ARGV[3])
 if not packed and ARGV[13] == '' then
-  local fence, allows = tick(), ARGV[12] == '' and 0 or 1
+  local fence, allows = tick(), tonumber(ARGV[12]:match('^%a+ %d+ %d+ %d+ (%d)') or 0)
   redis.call('HSET', KEYS[1], key, cmsgpack.pack({ token, fence, ttl, now + limit + ttl, 0, now, ident, '', '', '',
     tonumber(ARGV[6]), '', allows, 0, '', 0, '' }))
   redis.call('SPUBLISH', prefix .. 'watch:' .. key, string.format('begin %.0f 1 ', fence) .. ident)

@@ -8,7 +8,7 @@ local key, ident = ARGV[2], ARGV[3]
 if redis.call('GET', KEYS[9]) == '\0cancelled' then return { 'cancelled' } end
 local message = read_message(key, ident)
 if not message then return { 'ended' } end
-local is_delayed = redis.call('ZSCORE', prefix .. 'later', key .. '\0' .. ident)
+local is_delayed = redis.call('ZSCORE', prefix .. 'later', later_member(key, ident, message))
 if not is_delayed and not redis.call('ZSCORE', KEYS[3], mail_member(ident, message)) or message[TOGETHER] ~= '' then
   return { 'begun' }
 end

@@ -10,7 +10,7 @@ if before then return { 'cleared', tonumber(before) } end
 local lane, count = read_lane(key), redis.call('HLEN', KEYS[4])
 for _, ident in ipairs(redis.call('HKEYS', KEYS[4])) do
   local message = read_message(key, ident)
-  redis.call('ZREM', prefix .. 'later', key .. '\0' .. ident)
+  redis.call('ZREM', prefix .. 'later', later_member(key, ident, message))
   tell_awaiting(message[WATCHERS], key, ident)
   -- an inline caller that waits asks again
   if message[CALLER] ~= '' then tell_loss(key, message[CALLER], 0, 'the lane was cleared') end

@@ -3,7 +3,7 @@
 -- KEYS  lanes state mail msgs fence processes alarms era, mark
 -- ARGV  prefix key, token fence state_op(keep|set|del) state keep_ms ident window_ms(0: no mark) result
 --       is_submitted(0|1) next_token('': no more for this worker) can have(how many messages the turn has)
---       unless_newer(0|1), sends (include/send.lua), deadline_ms
+--       unless_newer(0: no, else the version that its worker can read), sends (include/send.lua), deadline_ms
 -- returns  committed (next) | newer messages {ident body waited_ms}: they are in the turn, and nothing was written
 --          | lost | gone (a repeat finds it so) | stale; next: see `given` in include/lane.lua
 -- include clock partition
@@ -30,9 +30,15 @@ end
 
 local is_alone
 if lane and lane[HOLDER] == token and lane[GRANTED] == tonumber(ARGV[4]) then
-  if ARGV[15] == '1' and ARGV[11] == '1' then
+  if lane[SHARED] ~= '' and redis.call('GET', lane[SHARED]) ~= token then
+    -- include tell lane share burst advance
+    take_lane_away(key, lane, 'its plain key was lost')
+    advance(key, lane)
+    return { 'lost' }
+  end
+  if ARGV[15] ~= '0' and ARGV[11] == '1' then
     -- include lane burst steer
-    local newer = steer(key, lane, tonumber(ARGV[14]))
+    local newer = steer(key, lane, tonumber(ARGV[14]), tonumber(ARGV[15]), true)
     if #newer > 0 then return { 'newer', newer } end
   end
   if window > 0 then redis.call('SET', KEYS[9], ARGV[10], 'PX', window) end
@@ -51,17 +57,13 @@ local fence, awaited = lane[GRANTED], lane[AWAITED]
 if ARGV[11] == '1' then
   local lead = read_message(key, ident)
   awaited = lead[WATCHERS]
-  redis.call('HDEL', KEYS[4], ident)
-  for i, other in ipairs(others_of(lead)) do
-    local its = read_message(key, other)
-    if i < tonumber(ARGV[14]) then -- all of a burst have one result
-      if window > 0 then redis.call('SET', prefix .. 'mark:' .. key .. '\0' .. other, '\1' .. ident, 'PX', window) end
-      redis.call('HDEL', KEYS[4], other)
-      tell_awaiting(its[WATCHERS], key, other)
-    else -- it came into the turn, but the turn has never seen it
-      put(key, other, its)
-    end
+  release_unseen(key, lead, tonumber(ARGV[14]))
+  local others = others_of(lead)
+  for i, its in ipairs(read_messages(key, others)) do -- all of a burst have one result
+    if window > 0 then redis.call('SET', prefix .. 'mark:' .. key .. '\0' .. others[i], '\1' .. ident, 'PX', window) end
+    if its and its[WATCHERS] ~= '' then tell_awaiting(its[WATCHERS], key, others[i]) end
   end
+  redis.call('HDEL', KEYS[4], ident, unpack(others))
 end
 -- include send
 if is_alone and redis.call('EXISTS', KEYS[3]) == 0 then return finish() end

@@ -2,7 +2,7 @@
 -- A turn of a submitted message ends with nothing done.
 -- KEYS  lanes state mail msgs fence processes alarms era
 -- ARGV  prefix key, token fence(0: any) how(retry|dead|park|back|split) delay_ms error('': none) why next_token can
---       attempts(split: each has had so many) version(0: as before) deadline_ms
+--       attempts(split: each has had so many) version(0: as before) have(0: all) deadline_ms
 --       retry: again after the delay, ahead of what came later; back: as if it had not been given; park: and stop;
 --       split: a burst is tried again message by message. version: only for workers that have this version of the handler
 -- returns  failed (next) | lost | gone (a repeat finds it so) | stale; next: see `given` in include/lane.lua
@@ -29,11 +29,9 @@ if ARGV[7] ~= '' then
 end
 announce(key, how == 'back' and 'back' or 'fail', lane[GRANTED], how .. ' ' .. ARGV[8])
 end_lease(lane)
-if how ~= 'back' then lane[CUTS] = 0 end
+if how ~= 'back' then lane[CUTS], message[M_CUTS] = 0, 0 end
+if ARGV[13] ~= '0' then release_unseen(key, message, tonumber(ARGV[13])) end
 if how == 'dead' then
-  -- a burst is split before; what else is in the turn has come into it without its handler having seen it
-  for _, other in ipairs(others_of(message)) do put(key, other, read_message(key, other)) end
-  message[TOGETHER] = ''
   bury(key, lane, ident, message)
 elseif how == 'split' then
   for _, other in ipairs(others_of(message)) do

@@ -27,7 +27,8 @@ for _, member in ipairs(redis.call('ZRANGE', KEYS[3], 0, ARGV[3] - 1)) do
 end
 local delayed = 0
 for _, ident in ipairs(redis.call('HKEYS', KEYS[4])) do
-  if delayed < tonumber(ARGV[3]) and not shown[ident] and redis.call('ZSCORE', prefix .. 'later', key .. '\0' .. ident) then
+  local message = delayed < tonumber(ARGV[3]) and not shown[ident] and read_message(key, ident)
+  if message and message[M_KEEP] then
     delayed = delayed + 1
     look_at(ident, 'delayed', '')
   end

@@ -21,7 +21,8 @@ if lane and lane[HOLDER] ~= '' and not is_leased(lane) then
   lane = read_lane(key)
 end
 local waiting = redis.call('ZCARD', KEYS[3])
-if lane and ARGV[10] == 'reject' then
+if ARGV[10] == 'reject' and (lane or shared_until(ARGV[15]) > 0) then
+  lane = lane or new_lane()
   return { 'busy', lane[HOLDER], now - lane[BEGAN], waiting, lane[STOPPED] }
 end
 local cap, late, delay = tonumber(ARGV[9]), tonumber(ARGV[8]), tonumber(ARGV[14])

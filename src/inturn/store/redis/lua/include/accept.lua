@@ -29,5 +29,5 @@ end
 local function new_message(rank, body, ttl, limit, late, caller, rule, shares)
   local version = rule == '' and 1 or tonumber(rule:match('(%d+) %d+$'))
   return { 0, rank, body, 0, ttl, limit, now, 0, late, caller, {}, '', '', rule, '', 1, shares,
-    version > 1 and '@' .. version or '' }
+    version > 1 and '@' .. version or '', 0 }
 end

@@ -56,11 +56,12 @@ end
 
 -- One idle process that can run this handler is told that there is work. If that is lost, a timed look finds it.
 local function wake(handler)
+  local what = '#0 ' .. prefix:match('{(%d+)}:$') .. ' ' .. handler
   while true do
     local process = redis.call('SPOP', prefix .. 'idle:' .. handler)
     if not process then return end
     if now <= seen_at(process) + INLINE_LIVES_MS
-      and redis.call('SPUBLISH', prefix .. 'push:' .. process, 'ready ' .. process .. '#0 ' .. handler) > 0 then
+      and redis.call('SPUBLISH', prefix .. 'push:' .. process, 'ready ' .. process .. what) > 0 then
       return
     end
   end

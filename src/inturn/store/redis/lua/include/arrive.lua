@@ -7,7 +7,7 @@ local YIELD_MS = 1000  -- an interrupted turn has this long to end, before the n
 local function write_off(key, ident, message, why, window)
   window = math.max(1, window) + math.max(0, message[AFTER] - now)
   redis.call('SET', prefix .. 'mark:' .. key .. '\0' .. ident, '\0' .. why, 'PX', window)
-  redis.call('ZREM', prefix .. 'later', key .. '\0' .. ident)
+  redis.call('ZREM', prefix .. 'later', later_member(key, ident, message))
   take_out(key, ident, message)
   tell_awaiting(message[WATCHERS], key, ident)
 end
@@ -30,34 +30,41 @@ local function supersede(key, lane, ident, window)
   return count
 end
 
--- Where the messages of a turn go that the message `ident` has interrupted.
-local function make_way(key, lead, running, ident, message, policy, window)
-  running[ATTEMPTS] = running[ATTEMPTS] - 1
-  if handler_of(lead) ~= handler_of(ident) then
-    running[NUMBER] = tick() -- behind the one that interrupted it
-    return put(key, lead, running)
-  end
-  if policy == 'interrupt' then
-    -- with all that waited for this handler before the new one, so that their order stays
-    local member, members, messages = mail_member(ident, message), {}, {}
-    for _, waiting in ipairs(redis.call('ZRANGE', prefix .. 'mail:' .. key, 0, MOST_JOINING - 1)) do
-      if waiting == member then break end
-      local its = read_message(key, waiting:sub(23))
-      if joins(waiting:sub(23), its, handler_of(ident), running[SHARES]) then
-        members[#members + 1], messages[#messages + 1] = waiting, its
-      end
+-- What joins a turn that the message `ident` interrupts: all that wait for its handler before it, so that their order stays,
+-- and the message itself. nil: not all of them can, or one was tried before and has a turn of its own to come first.
+local function company(key, lead, ident, message)
+  local last, members, messages, handler = mail_member(ident, message), {}, {}, handler_of(ident)
+  if #others_of(lead) >= MOST_TOGETHER or message[SHARES] ~= lead[SHARES] then return nil end
+  for _, member in ipairs(redis.call('ZRANGE', prefix .. 'mail:' .. key, 0, MOST_JOINING - 1)) do
+    local other = member:sub(23)
+    local its = handler_of(other) == handler and read_message(key, other)
+    if its then
+      if not joins(other, its, handler, lead[SHARES]) then return nil end
+      members[#members + 1], messages[#messages + 1] = member, its
     end
-    members[#members + 1], messages[#messages + 1] = member, message
+    if member == last then return members, messages end
+  end
+end
+
+-- Where the messages of a turn go that the message `ident` has interrupted.
+local function make_way(key, lead, running, ident, message, policy, window, members, messages)
+  running[ATTEMPTS], running[M_CUTS] = running[ATTEMPTS] - 1, running[M_CUTS] + 1
+  if members then
     join(key, running, members, messages)
     running[OPEN], running[RANK] = 1, message[RANK]
     return put(key, lead, running)
   end
   redis.call('ZREM', prefix .. 'mail:' .. key, mail_member(ident, message))
-  for _, other in ipairs(others_of(running)) do
-    write_off(key, other, read_message(key, other), 'superseded', window)
+  if handler_of(lead) ~= handler_of(ident) then -- directly behind the one that interrupted it, and ahead of the others
+    message[NUMBER] = running[NUMBER] - 1
+    put(key, lead, running)
+  else
+    for _, other in ipairs(others_of(running)) do
+      write_off(key, other, read_message(key, other), 'superseded', window)
+    end
+    write_off(key, lead, running, 'superseded', window)
+    message[NUMBER], message[M_CUTS] = running[NUMBER], running[M_CUTS]
   end
-  write_off(key, lead, running, 'superseded', window)
-  message[NUMBER] = running[NUMBER]
   put(key, ident, message)
 end
 
@@ -65,11 +72,16 @@ end
 -- is refused; the lane waits until it has ended, but not for long. A turn of a higher priority is left alone, and so is
 -- one of a lane that is stopped: the new message could not run in its place.
 local function interrupt(key, lane, ident, message, policy, window)
-  if lane[CUTS] >= MOST_CUTS or lane[STOPPED] ~= '' or not is_leased(lane) then return end
-  local lead = lane[RUNNING]
+  if lane[STOPPED] ~= '' or not is_leased(lane) then return end
+  local lead, members, messages = lane[RUNNING]
   local running = read_message(key, lead)
   local is_own = running and handler_of(lead) == handler_of(ident)
-  if not (is_own or lane[ALLOWS] == 1) or (running and running[RANK] < message[RANK]) then return end
+  if (running and running[M_CUTS] or lane[CUTS]) >= MOST_CUTS or not (is_own or lane[ALLOWS] == 1)
+    or (running and running[RANK] or '1000') < message[RANK] then return end
+  if is_own and policy == 'interrupt' then
+    members, messages = company(key, running, ident, message)
+    if not members then return end
+  end
   local token, shared = lane[HOLDER], lane[SHARED]
   tell_loss(key, token, lane[GRANTED], 'interrupted')
   announce(key, 'interrupt', lane[GRANTED], ident)
@@ -81,12 +93,16 @@ local function interrupt(key, lane, ident, message, policy, window)
   if not running then tell_awaiting(lane[AWAITED], key, lead) end
   end_lease(lane)
   if lane[YIELDS] ~= '' then lane[SHARED] = shared end -- nobody else gets the plain key before it has ended
-  lane[CUTS] = lane[CUTS] + 1
-  if running then make_way(key, lead, running, ident, message, policy, window) end
+  if running then
+    make_way(key, lead, running, ident, message, policy, window, members, messages)
+  else
+    lane[CUTS] = lane[CUTS] + 1
+  end
 end
 
 -- may_interrupt: false for what a turn sends to its own lane. Answers whether others than the new message have moved.
 local function arrive(key, lane, ident, message, keep_ms, is_fresh, may_interrupt)
+  if may_interrupt and lane[HOLDER] ~= '' and not is_leased(lane) then take_lane_away(key, lane, 'expired') end
   accept(key, lane, ident, message, keep_ms, is_fresh)
   if message[RULE] == '' then return false end
   local policy, _, _, _, _, window = rule_of(message)
@@ -101,11 +117,11 @@ end
 local function postpone(key, lane, ident, message, keep_ms, delay)
   local policy, _, _, _, _, window = rule_of(message)
   local has_moved = policy == 'latest' and supersede(key, lane, ident, window) > 0
-  message[AFTER], message[M_KEEP] = now + delay, keep_ms
+  message[NUMBER], message[AFTER], message[M_KEEP] = tick(), now + delay, keep_ms
   save_message(key, ident, message)
-  local member = key .. '\0' .. ident
+  local member, letter = later_member(key, ident, message), key .. '\0' .. ident
   redis.call('ZADD', prefix .. 'later', message[AFTER], member)
-  if redis.call('HDEL', prefix .. 'letters', member) == 1 then redis.call('ZREM', prefix .. 'dead', member) end
+  if redis.call('HDEL', prefix .. 'letters', letter) == 1 then redis.call('ZREM', prefix .. 'dead', letter) end
   if redis.call('ZRANGE', prefix .. 'later', 0, 0)[1] == member then wake(needs_of(ident, message)) end
   if has_moved and lane[HOLDER] == '' then advance(key, lane) end
 end

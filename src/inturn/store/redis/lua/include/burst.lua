@@ -1,4 +1,5 @@
 -- Messages come together: the lead of a burst stays in the mailbox, or runs, and lists the others.
+local MOST_TOGETHER = 1000
 
 -- Whether a message that waits can become a part of a burst of this handler, with this plain key.
 local function joins(ident, message, handler, plain)
@@ -13,6 +14,8 @@ local function join(key, lead, members, messages)
   for i, member in ipairs(members) do
     local ident, message = member:sub(23), messages[i]
     others[#others + 1] = ident
+    -- who runs the burst must be able to read all of it
+    if version_of(message) > version_of(lead) then lead[NEEDS] = message[NEEDS] end
     if message[TOGETHER] ~= '' or message[LATE] > 0 then -- it led a burst itself; it has begun in time
       for _, more in ipairs(others_of(message)) do others[#others + 1] = more end
       message[TOGETHER], message[LATE] = '', 0
@@ -21,4 +24,14 @@ local function join(key, lead, members, messages)
   end
   lead[TOGETHER] = others
   redis.call('ZREM', prefix .. 'mail:' .. key, unpack(members))
+end
+
+-- What came into a turn without its handler having seen it goes back to its place: all behind the first `have` messages.
+local function release_unseen(key, lead, have)
+  local seen_ones = {}
+  for i, other in ipairs(others_of(lead)) do
+    local its = i >= have and read_message(key, other)
+    if its then put(key, other, its) elseif i < have then seen_ones[i] = other end
+  end
+  lead[TOGETHER] = #seen_ones > 0 and seen_ones or ''
 end

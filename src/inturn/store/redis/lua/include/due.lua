@@ -20,9 +20,9 @@ local function arrive_due()
   for _, member in ipairs(redis.call('ZRANGEBYSCORE', prefix .. 'later', 0, now, 'LIMIT', 0, 64)) do
     redis.call('ZREM', prefix .. 'later', member)
     local at = member:find('\0', 1, true)
-    local key, ident = member:sub(1, at - 1), member:sub(at + 1)
+    local key, ident = member:sub(18, at - 1), member:sub(at + 1)
     local message = read_message(key, ident)
-    if message then
+    if message and message[M_KEEP] then
       local lane, keep_ms = read_lane(key) or new_lane(), message[M_KEEP]
       message[ACCEPTED], message[AFTER], message[M_KEEP] = message[AFTER], 0, nil
       stir(key, lane, ident, arrive(key, lane, ident, message, keep_ms, true, true))
@@ -34,11 +34,11 @@ end
 local function keep_shared(process)
   local all = redis.call('HGETALL', prefix .. 'shared:' .. process)
   for i = 1, #all, 2 do
-    local token, ttl, key = all[i + 1]:match('^(%S+) (%d+) (.*)$')
-    if redis.call('GET', all[i]) == token then
-      redis.call('PEXPIRE', all[i], ttl)
+    local token, plain, ttl, key = all[i], unpack(cmsgpack.unpack(all[i + 1]))
+    if redis.call('GET', plain) == token then
+      redis.call('PEXPIRE', plain, ttl)
     else
-      redis.call('HDEL', prefix .. 'shared:' .. process, all[i])
+      redis.call('HDEL', prefix .. 'shared:' .. process, token)
       local lane = read_lane(key)
       if lane and lane[HOLDER] == token then
         take_lane_away(key, lane, 'its plain key was lost')

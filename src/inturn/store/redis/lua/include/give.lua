@@ -3,13 +3,15 @@ local function gather(key, ident, message, can)
   local _, _, cap = rule_of(message)
   local count, handler, members, messages = 1 + #others_of(message), handler_of(ident), {}, {}
   if message[OPEN] == 0 or cap <= count then return end
-  for _, member in ipairs(redis.call('ZRANGE', prefix .. 'mail:' .. key, 0, cap - count - 1)) do
-    local other = member:sub(23)
-    local its = read_message(key, other)
+  local waiting = redis.call('ZRANGE', prefix .. 'mail:' .. key, 0, cap - count - 1)
+  local idents = {}
+  for i, member in ipairs(waiting) do idents[i] = member:sub(23) end
+  for i, its in ipairs(read_messages(key, idents)) do
+    local other = idents[i]
     if not joins(other, its, handler, message[SHARES]) or its[LATE] > 0 or count + 1 + #others_of(its) > cap
       or not can:find('\0' .. needs_of(other, its) .. '\0', 1, true) then break end
     count = count + 1 + #others_of(its)
-    members[#members + 1], messages[#messages + 1] = member, its
+    members[#members + 1], messages[#messages + 1] = waiting[i], its
   end
   join(key, message, members, messages)
 end
@@ -35,7 +37,7 @@ local function give_next(key, lane, token, can)
       -- who asks is alive: its worker counts the new lease from this call on, and so must we
       seen_now(process_of(token))
       redis.call('ZADD', prefix .. 'alarms', 'LT', now + lane[LEASE], key)
-      return given(key, lane)
+      return given(key, lane, message)
     end
   end
   advance(key, lane)

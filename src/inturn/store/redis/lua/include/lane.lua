@@ -7,24 +7,24 @@
 --                           byte 0 and a word: it will never run, because it was superseded or cancelled
 --   alarms       zset: key -> when the lane must be looked at again (ms)
 --   lates        zset: '<key>' NUL '<ident>' -> when the message must have begun
---   later        zset: '<key>' NUL '<ident>' -> when the message, which is in `msgs` only, comes into its lane
+--   later        zset: 'NNNNNNNNNNNNNNNN <key>' NUL '<ident>' -> when the message, which is only in `msgs`, comes to its lane
 --   ready:<handler>  zset: key -> number: free lanes whose next message is this handler's
 --   a lane: 1 token, 2 fence, 3 ttl, 4 fixed end, 5 lapses if unconfirmed, 6 since, 7 ident that runs, 8 '' | paused |
 --     parked, 9 why, 10 the ready list it stands in, 11 ttl of the state, 12 who awaits the result of an inline turn,
---     13 others may interrupt it (0|1), 14 interrupts in a row, 15 token that was interrupted and has not yielded,
+--     13 others may interrupt it (0|1), 14 interrupts of inline turns in a row, 15 token that was interrupted and has not yielded,
 --     16 until when it may take, 17 the plain key that its lease holds too
 --   a message: 1 number, 2 rank, 3 body, 4 attempts, 5 ttl, 6 time limit, 7 accepted, 8 not before, 9 not begun later
 --     than, 10 token of its inline caller or '', 11 errors, 12 processes that await its result,
 --     13 the call that submitted it, 14 rule of its handler, 15 '' or the idents of its burst, itself left out,
 --     16 more may join it (0|1), 17 plain key that its turn holds too, 18 '' or '@' and the version of its handler,
---     19 ttl of the state, while it is delayed
+--     19 interrupts in a row, 20 ttl of the state, while it is delayed
 --   a rule: '' (it queues), or 'policy quiet_ms cap most_ms allows(0|1) version window_ms'
 local HOLDER, GRANTED, LEASE, UNTIL, LAPSE, BEGAN, RUNNING = 1, 2, 3, 4, 5, 6, 7
 local STOPPED, WHY, READY, KEEP, AWAITED = 8, 9, 10, 11, 12
 local ALLOWS, CUTS, YIELDS, YIELD_BY, SHARED = 13, 14, 15, 16, 17
 local NUMBER, RANK, BODY, ATTEMPTS, M_TTL, LIMIT, ACCEPTED = 1, 2, 3, 4, 5, 6, 7
 local AFTER, LATE, CALLER, ERRORS, WATCHERS, CALL_OF = 8, 9, 10, 11, 12, 13
-local RULE, TOGETHER, OPEN, SHARES, NEEDS, M_KEEP = 14, 15, 16, 17, 18, 19
+local RULE, TOGETHER, OPEN, SHARES, NEEDS, M_CUTS, M_KEEP = 14, 15, 16, 17, 18, 19, 20
 
 local function new_lane()
   return { '', 0, 0, 0, 0, 0, '', '', '', '', 0, '', 0, 0, '', 0, '' }
@@ -59,8 +59,19 @@ local function read_message(key, ident)
   return packed and cmsgpack.unpack(packed)
 end
 
+-- Several at once; false for what is not there.
+local function read_messages(key, idents)
+  local found = #idents > 0 and redis.call('HMGET', prefix .. 'msgs:' .. key, unpack(idents)) or {}
+  for i, packed in ipairs(found) do found[i] = packed and cmsgpack.unpack(packed) end
+  return found
+end
+
 local function mail_member(ident, message)
   return string.format('%s %016.0f ', message[RANK], message[NUMBER]) .. ident
+end
+
+local function later_member(key, ident, message)
+  return string.format('%016.0f ', message[NUMBER]) .. key .. '\0' .. ident
 end
 
 local function handler_of(ident)
@@ -95,6 +106,10 @@ local function needs_of(ident, message)
   return handler_of(ident) .. (message and message[NEEDS] or '')
 end
 
+local function version_of(message)
+  return tonumber(message[NEEDS]:sub(2)) or 1
+end
+
 -- The others of a burst.
 local function others_of(message)
   return message[TOGETHER] == '' and {} or message[TOGETHER]
@@ -106,10 +121,16 @@ local function seen(ident, message)
 end
 
 -- What a worker is given of a turn: fence attempts ttl_ms limit_ms messages {ident body waited_ms}
-local function given(key, lane)
-  local lead = read_message(key, lane[RUNNING])
-  local messages = { seen(lane[RUNNING], lead) }
-  for _, ident in ipairs(others_of(lead)) do messages[#messages + 1] = seen(ident, read_message(key, ident)) end
+local function given(key, lane, lead)
+  lead = lead or read_message(key, lane[RUNNING])
+  local others, there, messages = others_of(lead), {}, { seen(lane[RUNNING], lead) }
+  for i, message in ipairs(read_messages(key, others)) do
+    if message then messages[#messages + 1], there[#there + 1] = seen(others[i], message), others[i] end
+  end
+  if #there < #others then -- half of a transition, as in `advance`
+    lead[TOGETHER] = there
+    save_message(key, lane[RUNNING], lead)
+  end
   return { lane[GRANTED], lead[ATTEMPTS], lead[M_TTL], lead[LIMIT], messages }
 end
 
