@@ -104,7 +104,7 @@ def test_show_tells_what_runs(shop: Shop) -> None:
     assert document["lane"]["holder"].endswith(f":{os.getpid()}")
     assert "running:\n" in out
     assert f":{os.getpid()} for " in out
-    assert out.splitlines()[-2].split()[:3] == ["looks", "m1", "1"]
+    assert out.splitlines()[-2].split()[:4] == ["looks", "m1", "0", "1"]
 
 
 def test_show_tells_of_an_inline_turn(shop: Shop) -> None:

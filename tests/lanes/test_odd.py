@@ -155,8 +155,8 @@ async def test_a_claim_that_was_answered_to_nobody_is_given_back(app: InTurn, ot
     store, claim = app.process.store, app.process.store.claim
     async with working(app) as worker:
 
-        async def cancelled(call: str, can: Any, count: int) -> Claimed:
-            claimed = await claim(call, can, count)
+        async def cancelled(call: str, can: Any, count: int, partition: int = 0) -> Claimed:
+            claimed = await claim(call, can, count, partition)
             store.claim = claim  # type: ignore[method-assign]
             worker.cancel()
             await asyncio.sleep(5)

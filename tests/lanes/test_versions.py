@@ -143,7 +143,7 @@ async def test_a_burst_of_both_versions_waits_for_the_new_worker(app: InTurn, ot
             assert "c" in await receipts[2].result(5)
 
 
-async def test_steering_takes_no_message_of_a_newer_version(app: InTurn, other: InTurn) -> None:
+async def test_steering_takes_no_message_of_a_newer_version_and_nothing_past_it(app: InTurn, other: InTurn) -> None:
     gate = Gate()
 
     @app.handler("h", key="k")
@@ -160,10 +160,10 @@ async def test_steering_takes_no_message_of_a_newer_version(app: InTurn, other: 
         await gate.reached.wait()
         newer, same = await submit(other, "b"), await submit(app, "c")
         gate.opened.set()
-        assert await first.result(5) == ["c"]
-        assert await same.result(5) == ["c"]
+        assert await first.result(5) == []
         async with working(other):
             assert await newer.result(5) == "new"
+        assert await same.result(5) in ([], "new")  # both versions can read it
 
 
 @pytest.mark.parametrize("busy", ["interrupt", "rollback"])

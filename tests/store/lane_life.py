@@ -27,7 +27,7 @@ class Message:
     late: int = 0
     caller: str = ""
     rule: Rule = PLAIN
-    number: int = 0
+    number: float = 0
     """Its place among those of its rank."""
     attempts: int = 0
     after: int = 0
@@ -36,6 +36,8 @@ class Message:
     together: list[Message] = field(default_factory=list)
     """The others of the burst that it leads."""
     is_open: bool = True
+    cuts: int = 0
+    """Interrupts in a row."""
     keep: int = 0
     """How long the state is to live, while it is delayed."""
 

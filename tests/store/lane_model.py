@@ -139,7 +139,7 @@ class LaneModel(LaneHand):
         key, lane = commit.key, self.lanes.get(commit.key)
         if not lane or lane.token != commit.token or lane.fence != commit.fence:
             return *self._refused(lane, commit.token, commit.next_token, "committed"), []
-        if commit.unless_newer and (newer := self._steer(lane, commit.have)):
+        if commit.unless_newer and (newer := self._steer(lane, commit.have, would_commit=True)):
             return "newer", None, newer
         seen, unseen, awaited = [], [], lane.awaited
         if lane.given:
@@ -174,7 +174,7 @@ class LaneModel(LaneHand):
         assert message is not None
         message.errors = min(20, message.errors + bool(failure.error))
         if failure.how != "back":
-            lane.cuts = 0
+            lane.cuts = message.cuts = 0
         if failure.how == "dead":
             self._end_lease(lane)
             self._break_up(lane, message)

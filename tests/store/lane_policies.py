@@ -10,6 +10,8 @@ MOST_CUTS = 3
 class LanePolicies(LaneLife):
     def _arrive(self, key: str, message: Message, keep: int, *, is_own: bool = False) -> None:
         """`is_own`: a turn sends it to its own lane, which goes on when all effects of the turn are written."""
+        if key in self.lanes and self.lanes[key].token and not self.is_leased(self.lanes[key]) and not is_own:
+            self._advance(key, self.lanes[key])
         lane = self._accept(key, message, keep)
         policy = message.rule.policy
         if policy in ("latest", "rollback"):
@@ -54,10 +56,11 @@ class LanePolicies(LaneLife):
 
     def _interrupt(self, key: str, lane: Lane, message: Message) -> None:
         running = lane.given
-        if lane.cuts >= MOST_CUTS or lane.stopped or not self.is_leased(lane):
+        if lane.stopped or not self.is_leased(lane):
             return
         is_same = running is not None and running.handler == message.handler
-        if not (is_same or lane.allows) or (running is not None and running.rank < message.rank):
+        cuts, rank = (running.cuts, running.rank) if running else (lane.cuts, 0)
+        if cuts >= MOST_CUTS or not (is_same or lane.allows) or rank < message.rank:
             return
         if is_same and message.rule.policy == "interrupt" and self._company(lane, message) is None:
             return
@@ -70,9 +73,10 @@ class LanePolicies(LaneLife):
         if running is None:
             self._tell_settled(lane.awaited, key, lane.running)
         self._end_lease(lane)
-        lane.cuts += 1
         if running is not None:
             self._make_way(key, lane, running, message)
+        else:
+            lane.cuts += 1
 
     def _company(self, lane: Lane, message: Message) -> list[Message] | None:
         """What joins a turn that this message interrupts: what waits for its handler before it, and itself.
@@ -85,20 +89,18 @@ class LanePolicies(LaneLife):
 
     def _make_way(self, key: str, lane: Lane, running: Message, message: Message) -> None:
         """Where the messages of the turn go that this one has interrupted."""
-        running.attempts -= 1
+        running.attempts, running.cuts = running.attempts - 1, running.cuts + 1
         if running.handler != message.handler:
-            running.number = next(self._numbers)
+            message.number = running.number - 0.5  # directly before it
             lane.mail[running.ident] = running
         elif message.rule.policy == "interrupt":
             for other in self._company(lane, message) or ():
                 self._join(lane, running, other)
-            if not running.is_open:  # with new company it has an attempt more
-                running.attempts = max(0, running.attempts - 1)
             running.is_open, running.rank = True, message.rank
             lane.mail[running.ident] = running
         else:
             self._write_off(key, running, b"superseded", message.rule.window_ms)
-            message.number = running.number
+            message.number, message.cuts = running.number, running.cuts
 
     def _stop_yielding(self, key: str, lane: Lane | None, token: str) -> None:
         """If it is the one that was interrupted, it has ended now."""
@@ -106,11 +108,11 @@ class LanePolicies(LaneLife):
             lane.yields = ""
             self._advance(key, lane)
 
-    def _steer(self, lane: Lane, have: int) -> list[Message]:
+    def _steer(self, lane: Lane, have: int, *, would_commit: bool = False) -> list[Message]:
         """What waits for the handler of the turn comes into it. Answers what the turn does not have yet."""
         lead = lane.given
         assert lead is not None
-        for other in lane.in_order() if lead.is_open and not lane.stopped else ():
+        for other in lane.in_order() if (lead.is_open or would_commit) and not lane.stopped else ():
             if other.handler != lead.handler or (other.late and self.now > other.late):
                 continue
             if not self._joins(other, lead.handler):

@@ -45,8 +45,8 @@ async def turns(peer: Peer, *can: str, limit: int = 20) -> list[list[str]]:
     return found
 
 
-async def steer(peer: Peer, turn: Given, have: int = 0) -> Steered:
-    return await peer.store.steer(turn.key, turn.token, turn.fence, have or len(turn.messages))
+async def steer(peer: Peer, turn: Given, have: int = 0, version: int = 1) -> Steered:
+    return await peer.store.steer(turn.key, turn.token, turn.fence, have or len(turn.messages), version)
 
 
 async def cancel(

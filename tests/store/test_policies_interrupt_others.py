@@ -31,12 +31,12 @@ async def test_a_turn_of_another_handler_that_allows_it_goes_behind_what_interru
     assert (ids(first), ids(second), second.attempts) == (["2"], ["1"], 1)
 
 
-async def test_what_waited_behind_the_other_turn_comes_before_it_afterwards(a: Peer) -> None:
+async def test_the_one_that_interrupts_runs_next_and_the_order_of_the_others_stays(a: Peer) -> None:
     turn = await run(a, "k", "1", handler=OTHER, rule=ALLOWS)
     await a.put("k", "waits", handler=OTHER, rule=ALLOWS)
     await a.put("k", "2", rule=INTERRUPT)
     await a.fail(turn, "back")
-    assert await turns(a, *BOTH) == [["waits"], ["2"], ["1"]]
+    assert await turns(a, *BOTH) == [["2"], ["1"], ["waits"]]
 
 
 async def test_a_burst_of_another_handler_goes_behind_as_one(a: Peer) -> None:

@@ -42,7 +42,7 @@ async def test_a_process_has_one_unread_hint_for_each_handler(open_peer: Opener)
         await other.put(f"b{number}", "m")
         await other.put(f"c{number}", "m", handler="more")
         hints = await rows(other, "SELECT name FROM inbox WHERE process = ? AND kind = 'ready' ORDER BY name", OTHER)
-        assert hints == [("more",), ("work",)]
+        assert hints == [("0 more",), ("0 work",)]
         assert len(await worker.claim("work", "more")) == 3
         assert await rows(other, "SELECT * FROM inbox") == []
 

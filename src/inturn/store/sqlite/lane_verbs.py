@@ -236,6 +236,8 @@ def fail(tx: Transaction, failure: Failure) -> Ended:
     end_lease(lane)
     if how != "back":
         lane.cuts = message.cuts = 0
+    if how == "dead":
+        have = 1  # a burst is split before: of it, only the lead is at fault
     if have:
         release_unseen(tx, lane, message, have)
     if how == "dead":

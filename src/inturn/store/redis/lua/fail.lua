@@ -30,7 +30,8 @@ end
 announce(key, how == 'back' and 'back' or 'fail', lane[GRANTED], how .. ' ' .. ARGV[8])
 end_lease(lane)
 if how ~= 'back' then lane[CUTS], message[M_CUTS] = 0, 0 end
-if ARGV[13] ~= '0' then release_unseen(key, message, tonumber(ARGV[13])) end
+local have = how == 'dead' and 1 or tonumber(ARGV[13]) -- a burst is split before: of it, only the lead is at fault
+if have > 0 then release_unseen(key, message, have) end
 if how == 'dead' then
   bury(key, lane, ident, message)
 elseif how == 'split' then
