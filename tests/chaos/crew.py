@@ -128,6 +128,8 @@ class Crew:
         """Every place is filled, and stays with whom it has."""
         if self._keeping is not None:
             self._keeping.cancel()
+        # one that was killed just now may not be gone yet, and would be taken for one that lives
+        await self._until(lambda: not any(self.is_ours(pid) for pid in self._killed), 10, "die")
         self._keep_up()
         await self._until(lambda: all(self._says(pid, "started") for pid in self._workers), 20, "start")
 

@@ -101,7 +101,9 @@ def begin(turn: Turn[Any], handler: Handler, given: Given) -> None:
     turn.attempt = given.attempts
     turn.size = len(given.messages)
     turn.lease.check()
-    if given.attempts > handler.retry.attempts:
+    # the last attempt of a burst that has failed is that of each message by itself
+    is_last_of_burst = turn.size > 1 and not given.is_open and given.attempts == handler.retry.attempts
+    if given.attempts > handler.retry.attempts or is_last_of_burst:
         raise Exhausted(given.attempts - 1)
     turn.read_state()
     turn.take_in(given.messages)

@@ -135,7 +135,8 @@ class GivenMessage(NamedTuple):
 class Given(NamedTuple):
     """One turn for a worker, over one message or a burst of them; the first one leads it.
 
-    `attempts` counts this one. `state` is only told by `claim`; later the worker knows it.
+    `attempts` counts this one. `state` is only told by `claim`; later the worker knows it. `is_open`: it has not
+    failed, or new messages have joined it since.
     """
 
     key: str
@@ -147,6 +148,7 @@ class Given(NamedTuple):
     messages: tuple[GivenMessage, ...]
     sent_at: float
     state: bytes | None = None
+    is_open: bool = True
 
     @property
     def ident(self) -> str:

@@ -307,8 +307,8 @@ def _messages(rows: Any) -> tuple[GivenMessage, ...]:
 
 
 def _given(key: str, token: str, given: Any, sent_at: float, state: bytes | None = None) -> Given:
-    fence, attempts, ttl_ms, limit_ms, messages = given
-    return Given(key, token, fence, attempts, ttl_ms, limit_ms, _messages(messages), sent_at, state)
+    fence, attempts, ttl_ms, limit_ms, messages, is_open = given
+    return Given(key, token, fence, attempts, ttl_ms, limit_ms, _messages(messages), sent_at, state, bool(is_open))
 
 
 def _ended(key: str, token: str, reply: Any, sent_at: float, attempts: int) -> Ended:

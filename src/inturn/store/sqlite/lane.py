@@ -223,7 +223,10 @@ def seen(tx: Transaction, message: Message) -> GivenMessage:
 def given(tx: Transaction, lane: Lane, lead: Message, state: bytes | None = None) -> Given:
     """What a worker is given of a turn."""
     messages = (seen(tx, lead), *(seen(tx, other) for other in others_of(tx, lead)))
-    return Given(lane.key, lane.holder, lane.granted, lead.attempts, lead.ttl, lead.limit, messages, tx.sent_at, state)
+    return Given(
+        lane.key, lane.holder, lane.granted, lead.attempts, lead.ttl, lead.limit, messages, tx.sent_at, state,
+        bool(lead.is_open),
+    )  # fmt: skip
 
 
 def was_lost(tx: Transaction, token: str, fence: int) -> bool:

@@ -120,7 +120,7 @@ local function seen(ident, message)
   return { ident, message[BODY], now - message[ACCEPTED] }
 end
 
--- What a worker is given of a turn: fence attempts ttl_ms limit_ms messages {ident body waited_ms}
+-- What a worker is given of a turn: fence attempts ttl_ms limit_ms messages {ident body waited_ms} open(0|1)
 local function given(key, lane, lead)
   lead = lead or read_message(key, lane[RUNNING])
   local others, there, messages = others_of(lead), {}, { seen(lane[RUNNING], lead) }
@@ -131,7 +131,7 @@ local function given(key, lane, lead)
     lead[TOGETHER] = there
     save_message(key, lane[RUNNING], lead)
   end
-  return { lane[GRANTED], lead[ATTEMPTS], lead[M_TTL], lead[LIMIT], messages }
+  return { lane[GRANTED], lead[ATTEMPTS], lead[M_TTL], lead[LIMIT], messages, lead[OPEN] }
 end
 
 -- Of a lease that is not there: one that was taken away left a note, one that is older than this memory went with
