@@ -1,7 +1,7 @@
-"""The Lua files, put together: a line `-- include a b` in a script is replaced by those parts.
+"""The Lua files, put together: a line `-- include a b` in a script, or in a part of one, is replaced by those parts.
 
 A part costs time wherever it stands, since Lua makes its functions anew in every call: so a script answers the common
-case first, and includes what the rare ones need below that.
+case first, and includes what the rare ones need below that, or in the branch that needs it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,16 @@ class Script:
 
 @cache
 def load(verb: str) -> Script:
-    lines = []
-    for line in (_LUA / f"{verb}.lua").read_text("utf-8").splitlines():
+    source = "\n".join(_lines(f"{verb}.lua")).encode()
+    return Script(verb, source, hashlib.sha1(source, usedforsecurity=False).hexdigest().encode())
+
+
+def _lines(path: str) -> list[str]:
+    lines: list[str] = []
+    for line in (_LUA / path).read_text("utf-8").splitlines():
         if line.lstrip().startswith("-- include "):
-            lines += [(_LUA / "include" / f"{part}.lua").read_text("utf-8") for part in line.split()[2:]]
+            for part in line.split()[2:]:
+                lines += _lines(f"include/{part}.lua")
         else:
             lines.append(line)
-    source = "\n".join(lines).encode()
-    return Script(verb, source, hashlib.sha1(source, usedforsecurity=False).hexdigest().encode())
+    return lines

@@ -4,7 +4,7 @@
 -- ARGV  prefix process, the notices that it has taken note of, deadline_ms
 -- returns  beat now_us era last_seen_ms(0: unknown here) due_in_ms(-1: nothing) notices
 --          partitions that sends wait for | stale
--- include clock partition lock tell settle lane share burst advance accept arrive due worker
+-- include clock partition lock tell settle lane share advance due worker
 local process = ARGV[2]
 local last_seen = seen_at(process)
 seen_now(process)
@@ -17,7 +17,7 @@ for _, name in ipairs(redis.call('SRANDMEMBER', KEYS[3], 4)) do
   settle(lock_named(name), nil)
 end
 keep_shared(process)
-arrive_due()
+-- include arrive_due
 bury_late()
 advance_due()
 for _, key in ipairs(redis.call('HRANDFIELD', KEYS[8], 4)) do

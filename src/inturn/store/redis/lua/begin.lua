@@ -37,7 +37,7 @@ if message and message[CALLER] == token then
   return { 'waiting', redis.call('ZRANK', KEYS[3], mail_member(ident, message)) }
 end
 
--- include share burst advance accept
+-- include share advance accept
 if lane and not is_leased(lane) then
   advance(key, lane)
   lane, message = read_lane(key), read_message(key, ident)

@@ -3,7 +3,7 @@
 -- KEYS  lanes state mail msgs fence processes alarms era, mark
 -- ARGV  prefix key, ident window_ms deadline_ms
 -- returns  cancelled | begun | ended (or it was never there; a repeat finds `cancelled`) | stale
--- include clock partition tell lane share burst advance accept arrive
+-- include clock partition tell lane share advance accept burst arrive
 local key, ident = ARGV[2], ARGV[3]
 if redis.call('GET', KEYS[9]) == '\0cancelled' then return { 'cancelled' } end
 local message = read_message(key, ident)

@@ -3,7 +3,7 @@
 -- KEYS  lanes alarms fence processes era workers, note
 -- ARGV  prefix process can(each handler between two NULs), call count note_ms deadline_ms
 -- returns  claimed due_in_ms(-1: nothing) turns | stale; a turn: key token state(false: none) given (include/lane.lua)
--- include clock partition tell lane share burst advance accept arrive give due worker
+-- include clock partition tell lane share advance burst turns give due worker
 local process, can, call, count = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local turns, note = {}, {}
 
@@ -25,7 +25,7 @@ end
 
 redis.call('HSET', KEYS[6], process, can)
 not_idle(process, can)
-arrive_due()
+-- include arrive_due
 bury_late()
 advance_due()
 local has_more = true

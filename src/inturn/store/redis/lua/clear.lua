@@ -3,7 +3,7 @@
 -- KEYS  lanes state mail msgs fence processes alarms era, note (a repeat must not remove what came after the first time)
 -- ARGV  prefix key, note_ms deadline_ms
 -- returns  cleared messages | stale
--- include clock partition tell lane share burst advance
+-- include clock partition tell lane share advance accept burst arrive
 local key = ARGV[2]
 local before = redis.call('GET', KEYS[9])
 if before then return { 'cleared', tonumber(before) } end

@@ -31,13 +31,13 @@ end
 local is_alone
 if lane and lane[HOLDER] == token and lane[GRANTED] == tonumber(ARGV[4]) then
   if lane[SHARED] ~= '' and redis.call('GET', lane[SHARED]) ~= token then
-    -- include tell lane share burst advance
+    -- include tell lane share advance
     take_lane_away(key, lane, 'its plain key was lost')
     advance(key, lane)
     return { 'lost' }
   end
   if ARGV[15] ~= '0' and ARGV[11] == '1' then
-    -- include lane burst steer
+    -- include lane burst turns steer
     local newer = steer(key, lane, tonumber(ARGV[14]), tonumber(ARGV[15]), true)
     if #newer > 0 then return { 'newer', newer } end
   end
@@ -45,16 +45,17 @@ if lane and lane[HOLDER] == token and lane[GRANTED] == tonumber(ARGV[4]) then
   is_alone = ARGV[11] == '0' and lane[STOPPED] == '' and lane[AWAITED] == '' and lane[SHARED] == ''
   if is_alone and #ARGV == 16 and redis.call('EXISTS', KEYS[3]) == 0 then return finish() end
 else
-  -- include lane
+  -- include lane turns
   if lane and ARGV[12] ~= '' and lane[HOLDER] == ARGV[12] then
     return { 'committed', given(key, lane) }
   end
   return lost_or_gone(token, tonumber(ARGV[4]))
 end
 
--- include tell lane share burst advance accept arrive
+-- include tell lane share advance accept
 local fence, awaited = lane[GRANTED], lane[AWAITED]
 if ARGV[11] == '1' then
+  -- include burst turns
   local lead = read_message(key, ident)
   awaited = lead[WATCHERS]
   release_unseen(key, lead, tonumber(ARGV[14]))
@@ -69,7 +70,7 @@ end
 if is_alone and redis.call('EXISTS', KEYS[3]) == 0 then return finish() end
 announce(key, 'commit', fence, ident)
 lane[CUTS] = 0
--- include give
+-- include burst turns give
 if awaited ~= '' then tell_awaiting(awaited, key, ident) end
 if ARGV[5] == 'set' then
   redis.call('SET', KEYS[2], ARGV[6]) -- its time begins when the lane is idle

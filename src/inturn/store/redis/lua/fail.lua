@@ -6,7 +6,7 @@
 --       retry: again after the delay, ahead of what came later; back: as if it had not been given; park: and stop;
 --       split: a burst is tried again message by message. version: only for workers that have this version of the handler
 -- returns  failed (next) | lost | gone (a repeat finds it so) | stale; next: see `given` in include/lane.lua
--- include clock partition tell lane share burst advance give
+-- include clock partition tell lane share advance burst turns give
 local key, token, how = ARGV[2], ARGV[3], ARGV[5]
 local lane = read_lane(key)
 local fence = tonumber(ARGV[4])

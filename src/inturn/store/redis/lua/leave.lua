@@ -3,7 +3,7 @@
 -- KEYS  lanes state mail msgs fence processes alarms era
 -- ARGV  prefix key, token ident fence(0: not held, as far as we know) deadline_ms
 -- returns  released | left (it only waited) | lost (it was taken away before) | gone (neither: a repeat) | stale
--- include clock partition tell lane share burst advance
+-- include clock partition tell lane share advance
 local key, token, ident = ARGV[2], ARGV[3], ARGV[4]
 local lane = read_lane(key)
 if lane and lane[HOLDER] == token then

@@ -3,7 +3,7 @@
 -- KEYS  dead letters lanes fence processes alarms era
 -- ARGV  prefix key ident how(replay|drop) deadline_ms
 -- returns  done | none (no such letter, or a repeat) | stale
--- include clock partition tell lane share burst advance accept
+-- include clock partition tell lane share advance accept
 local key, ident = ARGV[2], ARGV[3]
 local member = key .. '\0' .. ident
 local packed = redis.call('HGET', KEYS[2], member)

@@ -3,7 +3,7 @@
 -- KEYS  lanes state mail msgs fence processes alarms era
 -- ARGV  prefix key, deadline_ms
 -- returns  resumed | idle (it was not stopped) | stale
--- include clock partition tell lane share burst advance
+-- include clock partition tell lane share advance
 local key = ARGV[2]
 local lane = read_lane(key)
 if not lane or lane[STOPPED] == '' then return { 'idle' } end

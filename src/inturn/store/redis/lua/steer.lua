@@ -3,7 +3,7 @@
 -- KEYS  lanes state mail msgs fence processes alarms era
 -- ARGV  prefix key, token fence have(how many messages the turn has) version(that its worker can read) deadline_ms
 -- returns  steered messages {ident body waited_ms} | lost | gone | stale
--- include clock partition lane burst steer
+-- include clock partition lane burst turns steer
 local lane = read_lane(ARGV[2])
 if not lane or lane[HOLDER] ~= ARGV[3] or lane[GRANTED] ~= tonumber(ARGV[4]) then
   return lost_or_gone(ARGV[3], tonumber(ARGV[4]))

@@ -11,7 +11,7 @@ local mark = redis.call('GET', KEYS[9])
 if mark and mark:byte() == 1 then mark = redis.call('GET', prefix .. 'mark:' .. key .. '\0' .. mark:sub(2)) end
 if mark then return { 'duplicate', mark } end
 if redis.call('HEXISTS', KEYS[4], ident) == 1 then return { 'pending' } end
--- include lane share burst advance accept arrive
+-- include lane share advance accept
 local letter = redis.call('HGET', prefix .. 'letters', key .. '\0' .. ident)
 -- a repeat, after the first attempt has come to a bad end already
 if letter and cmsgpack.unpack(letter)[3][CALL_OF] == ARGV[12] then return { 'accepted', 0 } end
@@ -34,9 +34,16 @@ local late_at = late > 0 and now + delay + late or 0
 local message = new_message(ARGV[5], ARGV[4], tonumber(ARGV[6]), tonumber(ARGV[7]), late_at, '', ARGV[13], ARGV[15])
 message[CALL_OF] = ARGV[12]
 if late > 0 then redis.call('ZADD', prefix .. 'lates', late_at, key .. '\0' .. ident) end
-if delay > 0 then
-  postpone(key, lane, ident, message, tonumber(ARGV[11]), delay)
-  return { 'delayed' }
+local has_moved = false
+if ARGV[13] == '' and delay == 0 then
+  accept(key, lane, ident, message, tonumber(ARGV[11]), not letter)
+else
+  -- include burst arrive
+  if delay > 0 then
+    postpone(key, lane, ident, message, tonumber(ARGV[11]), delay)
+    return { 'delayed' }
+  end
+  has_moved = arrive(key, lane, ident, message, tonumber(ARGV[11]), not letter, true)
 end
-stir(key, lane, ident, arrive(key, lane, ident, message, tonumber(ARGV[11]), not letter, true))
+stir(key, lane, ident, has_moved)
 return { 'accepted', ahead }

@@ -3,7 +3,7 @@
 -- KEYS  taken lanes fence processes alarms era
 -- ARGV  prefix from, sends(packed), deadline_ms
 -- returns  taken number | stale
--- include clock partition tell lane share burst advance accept arrive
+-- include clock partition tell lane share advance accept burst arrive
 local taken = tonumber(redis.call('HGET', KEYS[1], ARGV[2]) or 0)
 for i = 3, #ARGV - 1 do
   local number, key, ident, body, ttl, limit, keep, rank, rule, after, shares = unpack(cmsgpack.unpack(ARGV[i]))

@@ -3,7 +3,7 @@
 -- KEYS  lanes alarms fence processes era, note
 -- ARGV  prefix call note_ms deadline_ms
 -- returns  unclaimed count | stale
--- include clock partition tell lane share burst advance
+-- include clock partition tell lane share advance
 local count, before = 0, redis.call('GET', KEYS[6])
 -- the note stays, so that bytes of the claim which are still under way find it and give nothing
 redis.call('SET', KEYS[6], cmsgpack.pack({}), 'PX', ARGV[3])

@@ -195,7 +195,9 @@ local function advance(key, lane)
       bury(key, lane, ident, message)
     else
       local needs = needs_of(ident, message)
-      local waits_until = math.max(message[AFTER], quiet_until(key, ident, message), shared_until(message[SHARES]))
+      local waits_until = message[AFTER]
+      if message[RULE] ~= '' then waits_until = math.max(waits_until, quiet_until(key, ident, message)) end
+      if message[SHARES] ~= '' then waits_until = math.max(waits_until, shared_until(message[SHARES])) end
       if waits_until > now then
         wait_until(key, waits_until, needs)
       else

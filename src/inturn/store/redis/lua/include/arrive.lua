@@ -3,6 +3,10 @@ local MOST_CUTS = 3    -- interrupts in a row; then the turn is left alone, so t
 local MOST_JOINING = 100
 local YIELD_MS = 1000  -- an interrupted turn has this long to end, before the next one begins without it
 
+local function later_member(key, ident, message)
+  return string.format('%016.0f ', message[NUMBER]) .. key .. '\0' .. ident
+end
+
 -- It will never run. Whoever brings it again, or awaits it, is told why: for its window from when it would have run.
 local function write_off(key, ident, message, why, window)
   window = math.max(1, window) + math.max(0, message[AFTER] - now)

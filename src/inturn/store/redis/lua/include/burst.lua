@@ -1,10 +1,8 @@
 -- Messages come together: the lead of a burst stays in the mailbox, or runs, and lists the others.
 local MOST_TOGETHER = 1000
 
--- Whether a message that waits can become a part of a burst of this handler, with this plain key.
-local function joins(ident, message, handler, plain)
-  return message and message[OPEN] == 1 and message[CALLER] == '' and message[AFTER] <= now
-    and message[SHARES] == plain and handler_of(ident) == handler
+local function version_of(message)
+  return tonumber(message[NEEDS]:sub(2)) or 1
 end
 
 -- Out of the mailbox (`members` of it, with their messages) and into the burst of this lead, which its caller saves.

@@ -15,21 +15,6 @@ local function bury_late()
   end
 end
 
--- Delayed messages whose time has come.
-local function arrive_due()
-  for _, member in ipairs(redis.call('ZRANGEBYSCORE', prefix .. 'later', 0, now, 'LIMIT', 0, 64)) do
-    redis.call('ZREM', prefix .. 'later', member)
-    local at = member:find('\0', 1, true)
-    local key, ident = member:sub(18, at - 1), member:sub(at + 1)
-    local message = read_message(key, ident)
-    if message and message[M_KEEP] then
-      local lane, keep_ms = read_lane(key) or new_lane(), message[M_KEEP]
-      message[ACCEPTED], message[AFTER], message[M_KEEP] = message[AFTER], 0, nil
-      stir(key, lane, ident, arrive(key, lane, ident, message, keep_ms, true, true))
-    end
-  end
-end
-
 -- The plain keys that leases of this process hold too. If one is not ours any more, someone else may be at work.
 local function keep_shared(process)
   local all = redis.call('HGETALL', prefix .. 'shared:' .. process)

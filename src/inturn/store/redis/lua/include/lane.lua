@@ -59,19 +59,8 @@ local function read_message(key, ident)
   return packed and cmsgpack.unpack(packed)
 end
 
--- Several at once; false for what is not there.
-local function read_messages(key, idents)
-  local found = #idents > 0 and redis.call('HMGET', prefix .. 'msgs:' .. key, unpack(idents)) or {}
-  for i, packed in ipairs(found) do found[i] = packed and cmsgpack.unpack(packed) end
-  return found
-end
-
 local function mail_member(ident, message)
   return string.format('%s %016.0f ', message[RANK], message[NUMBER]) .. ident
-end
-
-local function later_member(key, ident, message)
-  return string.format('%016.0f ', message[NUMBER]) .. key .. '\0' .. ident
 end
 
 local function handler_of(ident)
@@ -106,32 +95,15 @@ local function needs_of(ident, message)
   return handler_of(ident) .. (message and message[NEEDS] or '')
 end
 
-local function version_of(message)
-  return tonumber(message[NEEDS]:sub(2)) or 1
-end
-
 -- The others of a burst.
 local function others_of(message)
   return message[TOGETHER] == '' and {} or message[TOGETHER]
 end
 
--- One message as its handler gets it.
-local function seen(ident, message)
-  return { ident, message[BODY], now - message[ACCEPTED] }
-end
-
--- What a worker is given of a turn: fence attempts ttl_ms limit_ms messages {ident body waited_ms} open(0|1)
-local function given(key, lane, lead)
-  lead = lead or read_message(key, lane[RUNNING])
-  local others, there, messages = others_of(lead), {}, { seen(lane[RUNNING], lead) }
-  for i, message in ipairs(read_messages(key, others)) do
-    if message then messages[#messages + 1], there[#there + 1] = seen(others[i], message), others[i] end
-  end
-  if #there < #others then -- half of a transition, as in `advance`
-    lead[TOGETHER] = there
-    save_message(key, lane[RUNNING], lead)
-  end
-  return { lane[GRANTED], lead[ATTEMPTS], lead[M_TTL], lead[LIMIT], messages, lead[OPEN] }
+-- Whether a message that waits can become a part of a burst of this handler, with this plain key.
+local function joins(ident, message, handler, plain)
+  return message and message[OPEN] == 1 and message[CALLER] == '' and message[AFTER] <= now
+    and message[SHARES] == plain and handler_of(ident) == handler
 end
 
 -- Of a lease that is not there: one that was taken away left a note, one that is older than this memory went with

@@ -13,11 +13,17 @@ for i = 16, #ARGV - 1, 12 do
     and redis.call('HEXISTS', prefix .. 'msgs:' .. send_key, send_ident) == 0) then
     local target = send_key == key and lane or read_lane(send_key) or new_lane()
     local message = new_message(ARGV[i + 8], ARGV[i + 3], ttl, limit, 0, '', ARGV[i + 9], ARGV[i + 11])
-    if delay > 0 then
-      postpone(send_key, target, send_ident, message, keep, delay)
+    if ARGV[i + 9] == '' and delay == 0 then
+      accept(send_key, target, send_ident, message, keep, is_fresh)
+      if send_key ~= key then stir(send_key, target, send_ident) end
     else
-      local has_moved = arrive(send_key, target, send_ident, message, keep, is_fresh, send_key ~= key)
-      if send_key ~= key then stir(send_key, target, send_ident, has_moved) end
+      -- include burst arrive
+      if delay > 0 then
+        postpone(send_key, target, send_ident, message, keep, delay)
+      else
+        local has_moved = arrive(send_key, target, send_ident, message, keep, is_fresh, send_key ~= key)
+        if send_key ~= key then stir(send_key, target, send_ident, has_moved) end
+      end
     end
   end
 end

@@ -1,0 +1,27 @@
+-- What workers are given.
+
+-- Several at once; false for what is not there.
+local function read_messages(key, idents)
+  local found = #idents > 0 and redis.call('HMGET', prefix .. 'msgs:' .. key, unpack(idents)) or {}
+  for i, packed in ipairs(found) do found[i] = packed and cmsgpack.unpack(packed) end
+  return found
+end
+
+-- One message as its handler gets it.
+local function seen(ident, message)
+  return { ident, message[BODY], now - message[ACCEPTED] }
+end
+
+-- What a worker is given of a turn: fence attempts ttl_ms limit_ms messages {ident body waited_ms} open(0|1)
+local function given(key, lane, lead)
+  lead = lead or read_message(key, lane[RUNNING])
+  local others, there, messages = others_of(lead), {}, { seen(lane[RUNNING], lead) }
+  for i, message in ipairs(read_messages(key, others)) do
+    if message then messages[#messages + 1], there[#there + 1] = seen(others[i], message), others[i] end
+  end
+  if #there < #others then -- half of a transition, as in `advance`
+    lead[TOGETHER] = there
+    save_message(key, lane[RUNNING], lead)
+  end
+  return { lane[GRANTED], lead[ATTEMPTS], lead[M_TTL], lead[LIMIT], messages, lead[OPEN] }
+end
