@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,35 +12,7 @@ import pytest
 import redis
 
 from inturn import Interrupted, LeaseLost, MessageCancelled, Superseded, Turn, sync
-from tests.test_sync_lanes import wait_until
-
-
-@pytest.fixture
-def app(store_url: str, namespace: str) -> Iterator[sync.InTurn]:
-    with sync.InTurn(store_url, namespace=namespace) as app:
-        yield app
-
-
-@pytest.fixture
-def other(store_url: str, namespace: str) -> Iterator[sync.InTurn]:
-    with sync.InTurn(store_url, namespace=namespace) as app:
-        yield app
-
-
-@pytest.fixture
-def working(app: sync.InTurn) -> Iterator[Callable[[], None]]:
-    """Starts a worker in a thread; closing the app ends it."""
-    threads: list[threading.Thread] = []
-
-    def start() -> None:
-        threads.append(threading.Thread(target=app.run, args=(4,)))
-        threads[-1].start()
-
-    yield start
-    app.close()
-    for thread in threads:
-        thread.join(10)
-        assert not thread.is_alive()
+from tests.sync.conftest import wait_until
 
 
 def add_echo(app: sync.InTurn, name: str = "echo", **options: Any) -> list[list[Any]]:

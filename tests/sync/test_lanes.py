@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,41 +26,7 @@ from inturn import (
     Turn,
     sync,
 )
-
-
-@pytest.fixture
-def app(store_url: str, namespace: str) -> Iterator[sync.InTurn]:
-    with sync.InTurn(store_url, namespace=namespace) as app:
-        yield app
-
-
-@pytest.fixture
-def other(store_url: str, namespace: str) -> Iterator[sync.InTurn]:
-    with sync.InTurn(store_url, namespace=namespace) as app:
-        yield app
-
-
-@pytest.fixture
-def working(app: sync.InTurn) -> Iterator[Callable[[], None]]:
-    """Starts a worker in a thread; closing the app ends it."""
-    threads: list[threading.Thread] = []
-
-    def start() -> None:
-        threads.append(threading.Thread(target=app.run, args=(4,)))
-        threads[-1].start()
-
-    yield start
-    app.close()
-    for thread in threads:
-        thread.join(10)
-        assert not thread.is_alive()
-
-
-def wait_until(is_so: Callable[[], object], within_s: float = 10.0) -> None:
-    ends_at = time.monotonic() + within_s
-    while not is_so():
-        assert time.monotonic() < ends_at, "it did not come true in time"
-        time.sleep(0.005)
+from tests.sync.conftest import wait_until
 
 
 def add_count(app: sync.InTurn) -> None:
