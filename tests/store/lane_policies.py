@@ -50,6 +50,7 @@ class LanePolicies(LaneLife):
         waiting += [message for (where, _), message in self.later.items() if where == key]
         for message in waiting:
             if message is not by and message.handler == by.handler:
+                by.cuts = max(by.cuts, message.cuts)
                 self._write_off(key, message, b"superseded", by.rule.window_ms)
         if key in self.lanes and self.lanes[key].token == "" and by.ident not in self.lanes[key].mail:
             self._advance(key, self.lanes[key])
@@ -62,7 +63,8 @@ class LanePolicies(LaneLife):
         cuts, rank = (running.cuts, running.rank) if running else (lane.cuts, 0)
         if cuts >= MOST_CUTS or not (is_same or lane.allows) or rank < message.rank:
             return
-        if is_same and message.rule.policy == "interrupt" and self._company(lane, message) is None:
+        is_rollback = is_same and message.rule.policy == "rollback"
+        if running is not None and not is_rollback and self._company(lane, message) is None:
             return
         token = lane.token
         self._tell_loss(key, token)
@@ -91,7 +93,9 @@ class LanePolicies(LaneLife):
         """Where the messages of the turn go that this one has interrupted."""
         running.attempts, running.cuts = running.attempts - 1, running.cuts + 1
         if running.handler != message.handler:
-            message.number = running.number - 0.5  # directly before it
+            before = self._company(lane, message) or []
+            for place, other in enumerate(before):  # directly before it
+                other.number = running.number - 0.5 + place / (2 * len(before))
             lane.mail[running.ident] = running
         elif message.rule.policy == "interrupt":
             for other in self._company(lane, message) or ():

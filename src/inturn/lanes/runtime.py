@@ -14,7 +14,7 @@ from inturn.errors import OwnLane, StoreUnavailable, UnknownHandler
 from inturn.lanes.handler import Handler, Timing
 from inturn.lanes.results import Results
 from inturn.process.process import Process
-from inturn.store.lane import Claimed, Send, ident_of
+from inturn.store.lane import Claimed, NotAsked, Send, ident_of
 from inturn.store.protocol import Notice
 
 if TYPE_CHECKING:
@@ -85,6 +85,8 @@ class Runtime:
         call = process.registry.new_token()
         try:
             return await process.store.claim(call, can, count, partition)
+        except NotAsked:
+            raise
         except BaseException:
             # what was given, if anything, is not known: have it given back
             process.registry.abandon(call, call, partial(process.store.unclaim, partition, call))

@@ -46,14 +46,14 @@ class Worker:
         """Of the turn that each task is in."""
         partitions = runtime.process.store.partitions
         self._all = range(partitions)
-        self._to_ask = set(self._all)
+        self._to_ask = dict.fromkeys(self._all)
         """Partitions that may have work for us: they said so, or gave us as much as we asked for the last time."""
         self._due_at: dict[int, float] = {}
         """When one may have work without saying so."""
         self._looks_at = 0.0
         self._counted_at = 0.0
         self._counting: asyncio.Task[None] | None = None
-        self._first = 0
+        self._firsts = [0] * partitions
 
     def stop(self) -> None:
         """Take no new turns; called a second time: do not wait for the running ones either."""
@@ -73,7 +73,7 @@ class Worker:
         post(self._loop, self._told, partition)
 
     def _told(self, partition: int) -> None:
-        self._to_ask.add(partition)
+        self._to_ask.setdefault(partition)
         self._woken.set()
 
     async def run(self) -> None:
@@ -96,11 +96,12 @@ class Worker:
         at = clock.now()
         if at >= self._looks_at:
             self._looks_at = at + LOOK_S
-            self._to_ask.update(self._all)
+            for partition in self._all:
+                self._to_ask.setdefault(partition)
             self._count_now_and_then()
-        self._to_ask.update(partition for partition, due_at in self._due_at.items() if due_at <= at)
-        self._first += 1
-        for partition in sorted(self._to_ask, key=lambda partition: (partition + self._first) % len(self._all)):
+        for partition in [partition for partition, due_at in self._due_at.items() if due_at <= at]:
+            self._to_ask.setdefault(partition)
+        for partition in list(self._to_ask):  # who was asked last has gone to the end
             if len(self._tasks) < self._concurrency:
                 await self._ask(partition)
         # one that has no room waits for a turn to end
@@ -112,24 +113,25 @@ class Worker:
 
     async def _ask(self, partition: int) -> None:
         free = self._concurrency - len(self._tasks)
-        self._to_ask.discard(partition)
+        self._to_ask.pop(partition, None)
         self._due_at.pop(partition, None)
         try:
-            claimed = await self._runtime.claim(self._handlers(), free, partition)
+            claimed = await self._runtime.claim(self._handlers(partition), free, partition)
         except StoreUnavailable as error:
             log.warning("claim: %s", error)
             return
         for given in claimed.turns:
             self._start(given)
         if len(claimed.turns) == free:
-            self._to_ask.add(partition)
+            self._to_ask.setdefault(partition)
         if claimed.due_in_ms >= 0:
             self._due_at[partition] = clock.now() + claimed.due_in_ms / 1000 + 0.002
 
-    def _handlers(self) -> tuple[str, ...]:
+    def _handlers(self, partition: int) -> tuple[str, ...]:
         """Each comes first in its turn, or the first one's lanes would starve the others'."""
         handlers = self._runtime.can
-        first = self._first % len(handlers)
+        first = self._firsts[partition] % len(handlers)
+        self._firsts[partition] += 1
         return handlers[first:] + handlers[:first]
 
     def _start(self, given: Given) -> None:

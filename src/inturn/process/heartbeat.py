@@ -58,6 +58,10 @@ class Heartbeat:
         self._beats_every_s = BEAT_S
         self._must_confirm = False
         self._bringing: dict[tuple[int, int], asyncio.Task[int]] = {}
+        self._beating: dict[int, asyncio.Task[None]] = {}
+        """By partition; one that is slow is not beaten for again before it has answered."""
+        self._aside: asyncio.Task[None] | None = None
+        """What else has to be looked after; it may wait for a partition that is away, and must hold up no beat."""
 
     def ensure(self) -> None:
         """Be beating. Called on every change of the registry, so it is cheap when nothing has to be done."""
@@ -141,7 +145,10 @@ class Heartbeat:
                     log.exception("beat failed")
                     await self._sleep(self._woken, self._interval_s())
         finally:
-            tasks = [watching, *self._bringing.values()]
+            tasks = [watching, *self._bringing.values(), *self._beating.values()]
+            if self._aside is not None:
+                tasks.append(self._aside)
+            self._beating, self._aside = {}, None
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -159,20 +166,39 @@ class Heartbeat:
             return
         started_at = clock.now()
         self._due_in_s = BEAT_S
-        beats = [self._beat(partition) for partition in range(self._store.partitions)]
-        failures = [failure for failure in await asyncio.gather(*beats, return_exceptions=True) if failure is not None]
-        if len(failures) == len(beats):
+        for partition in range(self._store.partitions):
+            if partition not in self._beating:
+                self._beating[partition] = asyncio.create_task(self._beat(partition))
+        # one that is slow goes on beside the next round, so that it holds up no other
+        await asyncio.wait(self._beating.values(), timeout=self._interval_s())
+        failures = []
+        for partition, beating in list(self._beating.items()):
+            if beating.done():
+                del self._beating[partition]
+                if (failure := beating.exception()) is not None:
+                    failures.append(failure)
+        if len(failures) == self._store.partitions:
             raise failures[0]
         registry.give_back_of_closed_loops()
-        await self._release_leftovers()
-        await self._confirm_leases()
-        for chore in self.chores:
-            await chore()
+        if self._aside is None or self._aside.done():
+            self._aside = asyncio.create_task(self._look_after())
+            await asyncio.wait((self._aside,), timeout=self._interval_s())
         if failures:  # of some partitions: what concerns the others has been done
             raise failures[0]
         self._beats_every_s = self._interval_s()
         pause = started_at + min(self._beats_every_s, self._due_in_s) - clock.now()
         await self._sleep(self._woken, max(pause, 0.01))
+
+    async def _look_after(self) -> None:
+        try:
+            await self._release_leftovers()
+            await self._confirm_leases()
+            for chore in self.chores:
+                await chore()
+        except InTurnError as error:
+            log.warning("beat: %s", error)
+        except Exception:
+            log.exception("beat failed")
 
     def _interval_s(self) -> float:
         shortest = min((held.ttl_s for held in list(self._registry.holding.values()) if held.ttl_s), default=60.0)

@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
+from inturn.errors import StoreUnavailable
+
 ANY_FENCE = 0
 """To give back a turn that may or may not have been given to a token: only together with `back`."""
 
@@ -51,6 +53,10 @@ class Rule(NamedTuple):
 
 
 PLAIN = Rule()
+
+
+class NotAsked(StoreUnavailable):
+    """The store was not even asked, so there is nothing to give back."""
 
 
 class Submission(NamedTuple):

@@ -37,7 +37,8 @@ class PlainPool(LaneVerbs):
         granting: str | None = None,
         pushes: bool = True,
         last_key: str | None = None,
-        durable: bool = False,
+        durable: bool | bytes = False,
+        once: bool = False,
     ) -> tuple[Reply, float, int]:
         sent_at = clock.now()
         deadline_ms = int((sent_at + self.timeout_s + self._skew_s) * 1000)

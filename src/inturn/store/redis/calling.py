@@ -42,19 +42,27 @@ class Caller(Links):
         """Every master of a cluster. One that has just died may have been replaced a moment later."""
         cluster, gives_up_at = self._cluster(asyncio.get_running_loop()), clock.now() + self.timeout_s
         while True:
-            warnings = []
+            warnings: list[str] = []
+            away: list[LinkLost] = []
+            masters = []
             try:
                 masters = await cluster.masters()
-                for link in masters:
+            except LinkLost as error:
+                away.append(error)
+            for link in masters:
+                try:
                     await link.open(self.timeout_s)
                     warnings += await health.examine(link, link.address, self._allow_eviction)
-            except LinkRefused:
-                raise
-            except LinkLost:
-                if clock.now() >= gives_up_at:
+                except LinkRefused:
                     raise
-            else:
+                except LinkLost as error:
+                    away.append(error)
+            is_late = clock.now() >= gives_up_at
+            if is_late and len(away) >= len(masters):
+                raise away[0]
+            if is_late or not away:  # the partitions of the others can be used
                 used = {cluster.slots.at(slot_of(keys.prefix)) for keys in self._keys}
+                warnings += [f"a master was not checked: {error}" for error in away]
                 return warnings + health.spread(self.place, len(masters), len(used), self.partitions)
 
     async def command(self, *command: Any) -> Reply:
@@ -74,7 +82,7 @@ class Caller(Links):
             except LinkRefused as error:
                 raise self._unavailable(name, str(error)) from error
             except LinkLost as error:
-                failure = error
+                failure, link = error, link.after(error)
             except TimeoutError:  # what was wrong before says more
                 failure = failure or TimeoutError("the reply did not come in time")
             else:
@@ -96,15 +104,18 @@ class Caller(Links):
         granting: str | None = None,
         pushes: bool = True,
         last_key: str | None = None,
-        durable: bool = False,
+        durable: bool | bytes = False,
+        once: bool = False,
     ) -> tuple[Reply, float, int]:
         """Answers the reply, when the answered attempt was sent, and how many attempts it took.
 
-        `fixed` begins with the prefix of the keys. `durable`: with `replicas=n` it is answered when they have it, too.
+        `fixed` begins with the prefix of the keys. `durable`: with `replicas=n` it is answered when they have it, too
+        (a word: only if that is the answer). `once`: it is not repeated when the link is lost.
         """
         link = self._way(pushes, fixed[0])
         copies = self._copies if durable else None
         server, run_id = None, ""
+        asked: set[str] = set()  # the processes that may have run it
         sent_at = clock.now()
         gives_up_at = sent_at + self.timeout_s
         is_late_at = sent_at + self.timeout_s / 2  # from here on the link's own patience would outlast ours
@@ -135,20 +146,27 @@ class Caller(Links):
                 else:
                     packed = self._wire.whole_source(script, keys, (*fixed, *all_varying), last_key)
                 attempts += 1
+                if copies is not None:
+                    asked.add(run_id)
                 answer = link.send(packed, granted if granting else None)
                 reply = await (answer if sent_at < is_late_at else _in_time(answer, gives_up_at))
             except LinkRefused as error:
                 raise self._unavailable(script, str(error)) from error
             except LinkLost as error:
-                failure = error
+                failure, link = error, link.after(error)
+                if once and attempts:  # its caller has others to ask meanwhile
+                    raise self._unavailable(script, str(error)) from error
             except TimeoutError:  # what was wrong before says more
                 failure = failure or TimeoutError("the reply did not come in time")
             else:
                 if type(reply) is list and reply[0] != b"stale":
-                    if copies is None or server is None:
+                    if copies is None or server is None or (type(durable) is bytes and reply[0] != durable):
                         return reply, sent_at, attempts
                     try:
                         await copies.made(server, run_id, f"{fixed[0]}copied", gives_up_at)
+                        if reply[0] == b"gone" and len(asked) > 1:
+                            # the server that may have done it was replaced, perhaps by one that never heard of it
+                            raise NotReplicated(f"{script.verb} at {self.place}: the server was replaced meanwhile")
                         return reply, sent_at, attempts
                     except LinkLost as error:  # as if the reply had been lost: another server may not have it
                         failure = NotReplicated(f"{script.verb} at {self.place}: {error}")

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from inturn.errors import SettingsError, StoreUnavailable
+from inturn.errors import SettingsError
 from inturn.store import clock
 from inturn.store.lane import (
     Begun,
@@ -23,6 +23,7 @@ from inturn.store.lane import (
     LaneView,
     Left,
     MessageView,
+    NotAsked,
     Opening,
     Outcome,
     Send,
@@ -94,6 +95,7 @@ class LaneVerbs(Caller):
             (keys.prefix, key, self.process, ttl_ms, limit_ms, keep_ms),
             (token, ident, 1 if has_id else 0, busy, cap, rule.text(), shares),
             last_key=keys.mark(key, ident),
+            durable=b"duplicate",
         )
         doubt_until = clock.now() + self.timeout_s if attempts > 1 else 0.0
         status = reply[0].decode()
@@ -115,12 +117,14 @@ class LaneVerbs(Caller):
 
     async def claim(self, call: str, can: Sequence[str], count: int, partition: int = 0) -> Claimed:
         keys = self._keys[partition]
-        if self._is_away(keys.prefix):  # a worker has others to ask
-            raise StoreUnavailable(f"claim at {self.place}: the node of partition {partition} is away")
+        if self._is_away(keys.prefix, for_s=0.0):  # a worker has others to ask
+            raise NotAsked(f"claim at {self.place}: the node of partition {partition} is away")
         used = (keys.lanes, keys.alarms, keys.fence, keys.processes, keys.era, keys.workers)
         fixed = (keys.prefix, self.process, _between_nuls(can))
         varying = (call, count, self._note_ms)
-        reply, sent_at, _ = await self._run(_CLAIM, used, fixed, varying, last_key=keys.note(call))
+        reply, sent_at, _ = await self._run(
+            _CLAIM, used, fixed, varying, last_key=keys.note(call), once=bool(self._seeds)
+        )
         turns = [_given(key.decode(), token.decode(), given, sent_at, state) for key, token, state, given in reply[2]]
         return Claimed(turns, reply[1])
 
@@ -194,7 +198,7 @@ class LaneVerbs(Caller):
         keys = self._keys[self.partition_of(key)]
         used = (*keys.lane(key), keys.letters, keys.inbox(self.process))
         reply, _, _ = await self._run(
-            _ATTEND, used, (keys.prefix, key, self.process), (ident,), last_key=keys.mark(key, ident)
+            _ATTEND, used, (keys.prefix, key, self.process), (ident,), last_key=keys.mark(key, ident), durable=b"done"
         )
         status = reply[0].decode()
         if status == "done":
@@ -214,7 +218,7 @@ class LaneVerbs(Caller):
                 return 0
             to = self._keys[target]
             there = (to.taken, to.lanes, to.fence, to.processes, to.alarms, to.era)
-            reply, _, _ = await self._run(_TAKE, there, (to.prefix, source), tuple(sends))
+            reply, _, _ = await self._run(_TAKE, there, (to.prefix, source), tuple(sends), durable=True)
             taken = reply[1].decode()
         reply, _, _ = await self._run(_FORWARDS, used, (left.prefix, target), (taken, 1))
         return int(reply[2])

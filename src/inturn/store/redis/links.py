@@ -81,11 +81,12 @@ class Links:
             return link
         return self._cluster(loop, pushes).route(prefix) if self._seeds else self._link(pushes)
 
-    def _is_away(self, prefix: str, pushes: bool = True) -> bool:
+    def _is_away(self, prefix: str, pushes: bool = True, for_s: float | None = None) -> bool:
         """Whether these keys are on a node of a cluster that is known to be away, so that it need not be waited for."""
         if not self._seeds:
             return False
-        return self._cluster(asyncio.get_running_loop(), pushes).route(prefix).is_away(self.timeout_s)
+        route = self._cluster(asyncio.get_running_loop(), pushes).route(prefix)
+        return route.is_away(self.timeout_s if for_s is None else for_s)
 
     def _link(self, pushes: bool = True) -> Link:
         """To the one server."""
@@ -126,11 +127,10 @@ class Links:
         closed = [(loop, link) for loop, link in list(self._links.items()) if loop.is_closed()]
         for loop, link in closed:
             self._newest = None if self._newest is link else self._newest
-            beside = self._beside.pop(loop, None)
-            if beside is not None:
-                beside.forget()
             if self._links.pop(loop, None) is not None:
                 link.forget()
+        for loop in [loop for loop in list(self._beside) if loop.is_closed()]:
+            self._beside.pop(loop).forget()
         return bool(closed)
 
     def _pushed(self, text: bytes) -> None:

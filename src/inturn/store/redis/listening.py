@@ -116,6 +116,10 @@ class ListeningLink(Link):
         if not ending.cancelled():
             ending.exception()
 
+    def _follow(self, moved_to: str) -> None:
+        if self._ended is None:  # else this is the link to one node, and its owner knows where else to go
+            super()._follow(moved_to)
+
     def _has_ended(self, why: str) -> None:
         if self._ended is not None:
             self._ended()

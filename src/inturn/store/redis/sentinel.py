@@ -72,6 +72,8 @@ class SentinelAddress(Address):
     async def _find_master(self) -> tuple[str, int]:
         troubles: list[LinkLost] = []
         for sentinel in list(self.sentinels):
+            # it goes behind the others, also if our time is up while it keeps us waiting
+            self.sentinels[:] = [*(other for other in self.sentinels if other is not sentinel), sentinel]
             try:
                 found = await ask_once(sentinel, ANSWERS_WITHIN_S, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.service)
             except LinkLost as error:

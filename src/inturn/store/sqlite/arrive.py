@@ -61,17 +61,16 @@ def supersede(tx: Transaction, lane: Lane, message: Message) -> bool:
     for other in map(message_of, rows):
         if other.ident != message.ident and other.ident not in runs:
             write_off(tx, lane, other, "superseded", window_ms)
+            message.cuts = max(message.cuts, other.cuts)  # the caller saves it
     return lane.waiting != waiting
 
 
-def company(tx: Transaction, lead: Message, message: Message) -> list[Message] | None:
+def company(tx: Transaction, message: Message) -> list[Message] | None:
     """What joins a turn that this message interrupts: all that wait for its handler before it, and itself.
 
     So their order stays. `None`: not all of them can, or one was tried before and has a turn of its own to come first.
     """
     found: list[Message] = []
-    if len(lead.together) >= MOST_TOGETHER:
-        return None
     for other in mailbox(tx, message.key, MOST_JOINING):
         if other.handler == message.handler:
             if not joins(tx, other, message.handler):
@@ -87,13 +86,16 @@ def make_way(
 ) -> None:
     """Where the messages of a turn go that this message has interrupted."""
     running.attempts, running.cuts = running.attempts - 1, running.cuts + 1
-    if joining:
+    if running.handler != message.handler:  # directly behind those that interrupted it, and ahead of the others
+        number = running.number
+        for other in reversed(joining):
+            number = free_below(tx, number)
+            renumber(tx, message if other.ident == message.ident else other, number)
+        put(tx, lane, running)
+    elif joining:
         for other in joining:
             join(tx, lane, running, other)
         running.is_open, running.rank = True, message.rank
-        put(tx, lane, running)
-    elif running.handler != message.handler:  # directly behind the one that interrupted it, and ahead of the others
-        renumber(tx, message, free_below(tx, running.number))
         put(tx, lane, running)
     else:
         for other in others_of(tx, running):
@@ -126,8 +128,10 @@ def interrupt(tx: Transaction, lane: Lane, message: Message, rule: Rule) -> None
     if cuts >= MOST_CUTS or not (is_own or lane.allows) or rank < message.rank:
         return
     joining: list[Message] | None = []
-    if running is not None and is_own and rule.policy == "interrupt":
-        joining = company(tx, running, message)
+    if running is not None and is_own and len(running.together) >= MOST_TOGETHER and rule.policy == "interrupt":
+        return
+    if running is not None and not (is_own and rule.policy == "rollback"):
+        joining = company(tx, message)
     if joining is None:
         return
     token = lane.holder
@@ -156,6 +160,8 @@ def arrive(tx: Transaction, lane: Lane, message: Message, keep_ms: int, may_inte
     rule = message.rule
     if rule.policy in ("latest", "rollback"):
         supersede(tx, lane, message)
+        if message.cuts:
+            save_message(tx, message)
     if may_interrupt and rule.policy in ("interrupt", "rollback"):
         interrupt(tx, lane, message, rule)
 

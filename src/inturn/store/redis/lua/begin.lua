@@ -22,7 +22,7 @@ if not packed and ARGV[13] == '' then
 end
 
 -- include lane
-local lane = packed and cmsgpack.unpack(packed)
+local lane = packed and whole_lane(packed)
 -- include tell
 if lane and lane[HOLDER] == token then
   if lane[LAPSE] > 0 then

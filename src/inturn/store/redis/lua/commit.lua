@@ -30,6 +30,7 @@ end
 
 local is_alone
 if lane and lane[HOLDER] == token and lane[GRANTED] == tonumber(ARGV[4]) then
+  lane[SHARED] = lane[SHARED] or ''
   if lane[SHARED] ~= '' and redis.call('GET', lane[SHARED]) ~= token then
     -- include tell lane share advance
     take_lane_away(key, lane, 'its plain key was lost')

@@ -12,7 +12,7 @@ redis.call('HDEL', KEYS[2], member)
 redis.call('ZREM', KEYS[1], member)
 if ARGV[4] == 'replay' then
   local letter, lane = cmsgpack.unpack(packed), read_lane(key) or new_lane()
-  local message = letter[3]
+  local message = whole(letter[3])
   local left = redis.call('PTTL', prefix .. 'state:' .. key)
   lane[KEEP] = math.max(lane[KEEP], left)
   if lane[KEEP] <= 0 then lane[KEEP] = letter[5] end -- a state that was written since knows its own time

@@ -12,8 +12,8 @@ for i = 3, #ARGV - 1 do
     if redis.call('EXISTS', prefix .. 'mark:' .. key .. '\0' .. ident) == 0
       and redis.call('HEXISTS', prefix .. 'msgs:' .. key, ident) == 0 then
       local lane = read_lane(key) or new_lane()
-      local message = new_message(rank, body, ttl, limit, 0, '', rule, shares)
-      if after > now then
+      local message = new_message(rank or '1000', body, ttl, limit, 0, '', rule or '', shares or '')
+      if (after or 0) > now then
         postpone(key, lane, ident, message, keep, after - now)
       else
         stir(key, lane, ident, arrive(key, lane, ident, message, keep, false, true))

@@ -16,9 +16,10 @@ local function write_off(key, ident, message, why, window)
   tell_awaiting(message[WATCHERS], key, ident)
 end
 
--- Every message of this handler that waits or is delayed, but for the new one, is superseded by it. Answers how many.
+-- Every message of this handler that waits or is delayed, but for the new one, is superseded by it. Answers how many,
+-- and how often the most interrupted of them was.
 local function supersede(key, lane, ident, window)
-  local count = 0
+  local count, cuts = 0, 0
   local handler, runs = handler_of(ident), {}
   local running = lane[RUNNING] ~= '' and read_message(key, lane[RUNNING])
   if running then
@@ -27,23 +28,23 @@ local function supersede(key, lane, ident, window)
   end
   for _, other in ipairs(redis.call('HKEYS', prefix .. 'msgs:' .. key)) do
     if other ~= ident and not runs[other] and handler_of(other) == handler then
-      write_off(key, other, read_message(key, other), 'superseded', window)
-      count = count + 1
+      local its = read_message(key, other)
+      write_off(key, other, its, 'superseded', window)
+      count, cuts = count + 1, math.max(cuts, its[M_CUTS])
     end
   end
-  return count
+  return count, cuts
 end
 
--- What joins a turn that the message `ident` interrupts: all that wait for its handler before it, so that their order stays,
--- and the message itself. nil: not all of them can, or one was tried before and has a turn of its own to come first.
-local function company(key, lead, ident, message)
+-- What comes with the message `ident` when it interrupts: all that wait for its handler before it, so that their order
+-- stays, and the message itself. nil: not all of them can, or one was tried before and has a turn of its own to come first.
+local function company(key, plain, ident, message)
   local last, members, messages, handler = mail_member(ident, message), {}, {}, handler_of(ident)
-  if #others_of(lead) >= MOST_TOGETHER or message[SHARES] ~= lead[SHARES] then return nil end
   for _, member in ipairs(redis.call('ZRANGE', prefix .. 'mail:' .. key, 0, MOST_JOINING - 1)) do
     local other = member:sub(23)
     local its = handler_of(other) == handler and read_message(key, other)
     if its then
-      if not joins(other, its, handler, lead[SHARES]) then return nil end
+      if not joins(other, its, handler, plain or its[SHARES]) then return nil end
       members[#members + 1], messages[#messages + 1] = member, its
     end
     if member == last then return members, messages end
@@ -53,22 +54,26 @@ end
 -- Where the messages of a turn go that the message `ident` has interrupted.
 local function make_way(key, lead, running, ident, message, policy, window, members, messages)
   running[ATTEMPTS], running[M_CUTS] = running[ATTEMPTS] - 1, running[M_CUTS] + 1
-  if members then
+  if members and handler_of(lead) == handler_of(ident) then
     join(key, running, members, messages)
     running[OPEN], running[RANK] = 1, message[RANK]
     return put(key, lead, running)
   end
-  redis.call('ZREM', prefix .. 'mail:' .. key, mail_member(ident, message))
-  if handler_of(lead) ~= handler_of(ident) then -- directly behind the one that interrupted it, and ahead of the others
-    message[NUMBER] = running[NUMBER] - 1
-    put(key, lead, running)
-  else
-    for _, other in ipairs(others_of(running)) do
-      write_off(key, other, read_message(key, other), 'superseded', window)
+  if members then -- directly behind the one that interrupted it and what came before that, and ahead of the others
+    redis.call('ZREM', prefix .. 'mail:' .. key, unpack(members))
+    for i, its in ipairs(messages) do
+      its[NUMBER] = running[NUMBER] - 1 - #members + i
+      put(key, members[i]:sub(23), its)
     end
-    write_off(key, lead, running, 'superseded', window)
-    message[NUMBER], message[M_CUTS] = running[NUMBER], running[M_CUTS]
+    message[NUMBER] = running[NUMBER] - 1
+    return put(key, lead, running)
   end
+  redis.call('ZREM', prefix .. 'mail:' .. key, mail_member(ident, message))
+  for _, other in ipairs(others_of(running)) do
+    write_off(key, other, read_message(key, other), 'superseded', window)
+  end
+  write_off(key, lead, running, 'superseded', window)
+  message[NUMBER], message[M_CUTS] = running[NUMBER], running[M_CUTS]
   put(key, ident, message)
 end
 
@@ -83,9 +88,12 @@ local function interrupt(key, lane, ident, message, policy, window)
   if (running and running[M_CUTS] or lane[CUTS]) >= MOST_CUTS or not (is_own or lane[ALLOWS] == 1)
     or (running and running[RANK] or '1000') < message[RANK] then return end
   if is_own and policy == 'interrupt' then
-    members, messages = company(key, running, ident, message)
-    if not members then return end
+    if #others_of(running) >= MOST_TOGETHER then return end
+    members, messages = company(key, running[SHARES], ident, message)
+  elseif running and not is_own then
+    members, messages = company(key, nil, ident, message)
   end
+  if running and not members and not (is_own and policy == 'rollback') then return end
   local token, shared = lane[HOLDER], lane[SHARED]
   tell_loss(key, token, lane[GRANTED], 'interrupted')
   announce(key, 'interrupt', lane[GRANTED], ident)
@@ -110,7 +118,15 @@ local function arrive(key, lane, ident, message, keep_ms, is_fresh, may_interrup
   accept(key, lane, ident, message, keep_ms, is_fresh)
   if message[RULE] == '' then return false end
   local policy, _, _, _, _, window = rule_of(message)
-  local has_moved = (policy == 'latest' or policy == 'rollback') and supersede(key, lane, ident, window) > 0
+  local has_moved = false
+  if policy == 'latest' or policy == 'rollback' then
+    local count, cuts = supersede(key, lane, ident, window)
+    has_moved = count > 0
+    if cuts > 0 then -- it takes the place of one that has interrupted already
+      message[M_CUTS] = cuts
+      save_message(key, ident, message)
+    end
+  end
   if may_interrupt and (policy == 'interrupt' or policy == 'rollback') then
     interrupt(key, lane, ident, message, policy, window)
   end
@@ -120,7 +136,7 @@ end
 -- It arrives later. Until then it is in no mailbox, so that it holds up nobody, and does not keep the state alive.
 local function postpone(key, lane, ident, message, keep_ms, delay)
   local policy, _, _, _, _, window = rule_of(message)
-  local has_moved = policy == 'latest' and supersede(key, lane, ident, window) > 0
+  local has_moved = policy == 'latest' and (supersede(key, lane, ident, window)) > 0
   message[NUMBER], message[AFTER], message[M_KEEP] = tick(), now + delay, keep_ms
   save_message(key, ident, message)
   local member, letter = later_member(key, ident, message), key .. '\0' .. ident

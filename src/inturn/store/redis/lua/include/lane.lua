@@ -30,9 +30,24 @@ local function new_lane()
   return { '', 0, 0, 0, 0, 0, '', '', '', '', 0, '', 0, 0, '', 0, '' }
 end
 
+-- What was written before there were policies has fewer fields.
+local function whole_lane(packed)
+  local lane = cmsgpack.unpack(packed)
+  if not lane[SHARED] then lane[ALLOWS], lane[CUTS], lane[YIELDS], lane[YIELD_BY], lane[SHARED] = 0, 0, '', 0, '' end
+  return lane
+end
+
+local function whole(message)
+  if not message[M_CUTS] then
+    message[CALL_OF] = message[CALL_OF] or ''
+    message[RULE], message[TOGETHER], message[OPEN], message[SHARES], message[NEEDS], message[M_CUTS] = '', '', 1, '', '', 0
+  end
+  return message
+end
+
 local function read_lane(key)
   local packed = redis.call('HGET', prefix .. 'lanes', key)
-  return packed and cmsgpack.unpack(packed)
+  return packed and whole_lane(packed)
 end
 
 local function save_lane(key, lane)
@@ -56,7 +71,7 @@ end
 
 local function read_message(key, ident)
   local packed = redis.call('HGET', prefix .. 'msgs:' .. key, ident)
-  return packed and cmsgpack.unpack(packed)
+  return packed and whole(cmsgpack.unpack(packed))
 end
 
 local function mail_member(ident, message)

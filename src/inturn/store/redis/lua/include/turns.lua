@@ -3,7 +3,7 @@
 -- Several at once; false for what is not there.
 local function read_messages(key, idents)
   local found = #idents > 0 and redis.call('HMGET', prefix .. 'msgs:' .. key, unpack(idents)) or {}
-  for i, packed in ipairs(found) do found[i] = packed and cmsgpack.unpack(packed) end
+  for i, packed in ipairs(found) do found[i] = packed and whole(cmsgpack.unpack(packed)) end
   return found
 end
 
