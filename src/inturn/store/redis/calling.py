@@ -47,6 +47,8 @@ class Caller(Links):
             masters = []
             try:
                 masters = await cluster.masters()
+            except LinkRefused:
+                raise
             except LinkLost as error:
                 away.append(error)
             for link in masters:
