@@ -32,6 +32,13 @@ def test_a_quiet_time_is_for_merge_alone(registering: InTurn, busy: Any, option:
         registering.handler("h", key="k", busy=busy, **option)(run)
 
 
+@pytest.mark.parametrize("option", [{"interruptible": "no"}, {"unless_newer": 1}, {"interruptible": None}])
+def test_what_is_neither_true_nor_false_is_refused(registering: InTurn, option: dict[str, Any]) -> None:
+    (name,) = option
+    with pytest.raises(TypeError, match=rf"^{name}=.*: must be True or False"):
+        registering.handler("h", key="k", **option)(run)
+
+
 @pytest.mark.parametrize("option", [{"max_quiet": 1}, {"cut": LONG}, {"cut": len}])
 def test_what_ends_a_quiet_time_needs_one(registering: InTurn, option: dict[str, Any]) -> None:
     (name,) = option

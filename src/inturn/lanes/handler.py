@@ -164,6 +164,9 @@ def make(
         raise ValueError(f"wait={wait!r} with busy={busy!r}: only busy='wait' waits up to a time")
     if busy == "wait" and not wait_s:
         raise ValueError("busy='wait' needs wait=, the seconds within which the turn must begin")
+    for option, value in (("interruptible", interruptible), ("unless_newer", unless_newer)):
+        if not isinstance(value, bool):
+            raise TypeError(f"{option}={value!r}: must be True or False")
     if unless_newer and busy in ("reject", "drop"):
         raise ValueError(f"unless_newer with busy={busy!r}: nothing newer ever waits")
     if initial is not None and state is None:
