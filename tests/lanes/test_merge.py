@@ -214,7 +214,8 @@ async def test_a_message_can_cut_the_quiet_time_short(app: InTurn, cut: Any, bod
 
 
 @pytest.mark.parametrize(
-    "body", [{"text": "short"}, {"text": 5}, {"text": None}, {}, {"at": True}, {"at": None}, {"at": time.time() + 86_400}]
+    "body",
+    [{"text": "short"}, {"text": 5}, {"text": None}, {}, {"at": True}, {"at": None}, {"at": time.time() + 86_400}],
 )
 async def test_what_is_neither_long_nor_late_cuts_nothing(app: InTurn, body: Any) -> None:
     @app.handler("h", key="k", busy="merge", quiet=LONG_S, cut=Cut("text", 10, "at", 60))
