@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from inturn import HandlerFailed, InTurn, LeaseLost, Retry, Turn
-from inturn.store.lane import Claimed, Commit, Ended, LaneList
+from inturn.store.lane import Claimed, Commit, Ended
+from inturn.store.lane_view import LaneList
 from tests.lanes.conftest import MakeApp, apart, until, until_status, until_waiting, working
 
 

@@ -8,7 +8,8 @@ import uuid
 from collections.abc import Coroutine, Sequence
 from typing import Any, Literal, TypeVar
 
-from inturn.store.lane import Commit, Failure, Given, GivenMessage, LaneView, Opening, Submission, ident_of
+from inturn.store.lane import Commit, Failure, Given, GivenMessage, Opening, Submission, ident_of
+from inturn.store.lane_view import LaneView
 from inturn.store.open import open_store
 from inturn.store.protocol import Store
 from tests.store.lane_life import FOREVER, Lane, Message, process_of

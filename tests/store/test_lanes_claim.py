@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from inturn.store.lane import Claimed, HandlerRow
+from inturn.store.lane import Claimed
+from inturn.store.lane_view import HandlerRow
 from tests.store.world import Peer, World, until, work
 
 

@@ -10,7 +10,8 @@ from inturn.lanes import text
 from inturn.locks import arguments
 from inturn.process.identity import read_token
 from inturn.process.process import Process
-from inturn.store.lane import LaneRow, LaneView, MessageView, read_ident
+from inturn.store.lane import read_ident
+from inturn.store.lane_view import LaneRow, LaneView, MessageView
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from typing import Any
 from inturn.lanes import text
 from inturn.locks import arguments
 from inturn.process.process import Process
-from inturn.store.lane import DeadView, ident_of
+from inturn.store.lane import ident_of
+from inturn.store.lane_view import DeadView
 
 
 @dataclass(frozen=True, slots=True)

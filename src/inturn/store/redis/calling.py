@@ -16,6 +16,7 @@ from inturn.observe import metrics
 from inturn.store import clock
 from inturn.store.protocol import Grant, Notice
 from inturn.store.redis import health
+from inturn.store.redis.keys import copied
 from inturn.store.redis.link import LinkLost, LinkRefused, Reply
 from inturn.store.redis.links import Links, Way
 from inturn.store.redis.scripts import Script
@@ -165,7 +166,7 @@ class Caller(Links):
                     if copies is None or server is None or (type(durable) is bytes and reply[0] != durable):
                         return reply, sent_at, attempts
                     try:
-                        await copies.made(server, run_id, f"{fixed[0]}copied", gives_up_at)
+                        await copies.made(server, run_id, copied(fixed[0]), gives_up_at)
                         if reply[0] == b"gone" and len(asked) > 1:
                             # the server that may have done it was replaced, perhaps by one that never heard of it
                             raise NotReplicated(f"{script.verb} at {self.place}: the server was replaced meanwhile")

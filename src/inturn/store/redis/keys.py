@@ -84,6 +84,16 @@ class Keys:
         )
 
 
+def never(prefix: str) -> str:
+    """A key that does not exist, so that a slot which is being moved has not all keys of any call: see `wire.py`."""
+    return f"{prefix}never"
+
+
+def copied(prefix: str) -> str:
+    """What is written so that replicas can be waited for: see `replicas.py`."""
+    return f"{prefix}copied"
+
+
 def partition_of(name: str, partitions: int) -> int:
     """The lane `<key>><handler>`, where sends of `<key>` go by default, lives in the partition of `<key>`."""
     return zlib.crc32(name.partition(">")[0].encode()) % partitions if partitions > 1 else 0

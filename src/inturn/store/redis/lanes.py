@@ -12,17 +12,11 @@ from inturn.store.lane import (
     Begun,
     Claimed,
     Commit,
-    DeadView,
     Ended,
     Failure,
     Given,
     GivenMessage,
-    HandlerRow,
-    LaneList,
-    LaneRow,
-    LaneView,
     Left,
-    MessageView,
     NotAsked,
     Opening,
     Outcome,
@@ -32,6 +26,7 @@ from inturn.store.lane import (
     Submitted,
     read_ident,
 )
+from inturn.store.lane_view import DeadView, HandlerRow, LaneList, LaneRow, LaneView, MessageView
 from inturn.store.redis.calling import Caller
 from inturn.store.redis.scripts import load
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import hiredis
 
+from inturn.store.redis.keys import never
 from inturn.store.redis.scripts import Script
 
 MAX_KEPT = 10_000
@@ -36,7 +37,7 @@ class Wire:
             count = len(keys) + (last_key is not None) + self._guarded
             words = 3 + count + len(fixed) + len(varying)
             head = b"*%d\r\n" % words + _without_count(("EVALSHA", script.sha, count, *keys))
-            kept = head, _without_count((_guard(fixed), *fixed) if self._guarded else fixed)
+            kept = head, _without_count((never(fixed[0]), *fixed) if self._guarded else fixed)
             if len(self._kept) >= MAX_KEPT:
                 self._kept.clear()
             self._kept[script.verb, fixed, len(varying)] = kept
@@ -52,14 +53,9 @@ class Wire:
         if last_key is not None:
             keys = (*keys, last_key)
         if self._guarded:
-            keys = (*keys, _guard(arguments))
+            keys = (*keys, never(arguments[0]))
         packed: bytes = hiredis.pack_command(("EVAL", script.source, len(keys), *keys, *arguments))
         return packed
-
-
-def _guard(fixed: tuple[Any, ...]) -> str:
-    """A key of the partition whose prefix the arguments begin with."""
-    return f"{fixed[0]}never"
 
 
 def _without_count(words: tuple[Any, ...]) -> bytes:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Literal
 
-from inturn.store.lane import DeadView, HandlerRow, LaneList, LaneRow, LaneView, MessageView, read_ident
+from inturn.store.lane import read_ident
+from inturn.store.lane_view import DeadView, HandlerRow, LaneList, LaneRow, LaneView, MessageView
 from inturn.store.protocol import PLACE_LIVES_MS
 from inturn.store.sqlite.lane import (
     LANE,

@@ -2,7 +2,7 @@
 -- A worker asks for turns: up to `count` ready lanes are leased to it, each with its next message and its state.
 -- KEYS  lanes alarms fence processes era workers, note
 -- ARGV  prefix process can(each handler between two NULs), call count note_ms deadline_ms
--- returns  claimed due_in_ms(-1: nothing) turns | stale; a turn: key token state(false: none) given (include/lane.lua)
+-- returns  claimed due_in_ms(-1: nothing) turns | stale; a turn: key token state(false: none) given (include/turns.lua)
 -- include clock partition tell lane share advance burst turns give due worker
 local process, can, call, count = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local turns, note = {}, {}

@@ -5,7 +5,7 @@
 --       is_submitted(0|1) next_token('': no more for this worker) can have(how many messages the turn has)
 --       unless_newer(0: no, else the version that its worker can read), sends (include/send.lua), deadline_ms
 -- returns  committed (next) | newer messages {ident body waited_ms}: they are in the turn, and nothing was written
---          | lost | gone (a repeat finds it so) | stale; next: see `given` in include/lane.lua
+--          | lost | gone (a repeat finds it so) | stale; next: see `given` in include/turns.lua
 -- include clock partition
 local key, token, ident, window = ARGV[2], ARGV[3], ARGV[8], tonumber(ARGV[9])
 local HOLDER, GRANTED, STOPPED, KEEP, AWAITED, SHARED = 1, 2, 8, 11, 12, 17 -- see include/lane.lua

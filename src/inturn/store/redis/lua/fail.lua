@@ -5,7 +5,7 @@
 --       attempts(split: each has had so many) version(0: as before) have(0: all) deadline_ms
 --       retry: again after the delay, ahead of what came later; back: as if it had not been given; park: and stop;
 --       split: a burst is tried again message by message. version: only for workers that have this version of the handler
--- returns  failed (next) | lost | gone (a repeat finds it so) | stale; next: see `given` in include/lane.lua
+-- returns  failed (next) | lost | gone (a repeat finds it so) | stale; next: see `given` in include/turns.lua
 -- include clock partition tell lane share advance burst turns give
 local key, token, how = ARGV[2], ARGV[3], ARGV[5]
 local lane = read_lane(key)

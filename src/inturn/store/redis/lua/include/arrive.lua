@@ -1,6 +1,6 @@
 -- A message arrives: what its rule does to the turn that runs and to the messages that wait.
 local MOST_CUTS = 3    -- interrupts in a row; then the turn is left alone, so that a fast typist gets an answer in the end
-local MOST_JOINING = 100
+local MOST_JOINING = 100 -- how far back in the mailbox a message that interrupts may stand
 local YIELD_MS = 1000  -- an interrupted turn has this long to end, before the next one begins without it
 
 local function later_member(key, ident, message)
@@ -52,7 +52,7 @@ local function company(key, plain, ident, message)
 end
 
 -- Where the messages of a turn go that the message `ident` has interrupted.
-local function make_way(key, lead, running, ident, message, policy, window, members, messages)
+local function make_way(key, lead, running, ident, message, window, members, messages)
   running[ATTEMPTS], running[M_CUTS] = running[ATTEMPTS] - 1, running[M_CUTS] + 1
   if members and handler_of(lead) == handler_of(ident) then
     join(key, running, members, messages)
@@ -106,7 +106,7 @@ local function interrupt(key, lane, ident, message, policy, window)
   end_lease(lane)
   if lane[YIELDS] ~= '' then lane[SHARED] = shared end -- nobody else gets the plain key before it has ended
   if running then
-    make_way(key, lead, running, ident, message, policy, window, members, messages)
+    make_way(key, lead, running, ident, message, window, members, messages)
   else
     lane[CUTS] = lane[CUTS] + 1
   end
