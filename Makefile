@@ -66,7 +66,7 @@ lock: ## Pin the newest versions anew in requirements.lock (needs uv).
 	    --extra all --group dev pyproject.toml -o build/all.txt
 	@$(UV) pip compile --no-config --quiet --universal --python-version 3.11 --upgrade --no-header --no-annotate \
 	    --generate-hashes --no-emit-index-url --no-emit-find-links --constraint build/all.txt \
-	    --extra redis --extra server --extra bench --group dev pyproject.toml -o requirements.lock
+	    --extra redis --extra server --extra copilot --extra openai --extra bench --group dev pyproject.toml -o requirements.lock
 
 clean: ## Remove everything that can be made again.
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
