@@ -7,11 +7,18 @@ same for synchronous code.
 
 from inturn.app import InTurn
 from inturn.errors import (
+    AgentError,
+    AgentRejected,
+    AgentTimeout,
+    AgentUnavailable,
     AlreadyHeld,
     BadMessage,
+    CardNotAllowed,
     CommitUnknown,
+    ConversationError,
     ConversationLockError,
     DeadlockDetected,
+    DefinitionError,
     DuplicateMessage,
     HandlerFailed,
     HandlerSignal,
@@ -33,13 +40,16 @@ from inturn.errors import (
     OwnLane,
     ResultExpired,
     Retry,
+    SessionCompleted,
     SettingsError,
     StateMismatch,
     Stop,
     StoreUnavailable,
     Superseded,
     TooLarge,
+    UnknownConversation,
     UnknownHandler,
+    WorkflowTooDeep,
 )
 from inturn.lanes.dedup import AsyncMessageDeduplicationManager, MessageDeduplicationManager
 from inturn.lanes.effects import Message, Turn
@@ -56,15 +66,22 @@ from inturn.locks.quorum_lease import QuorumLease
 from inturn.locks.visitor import VisitorLock, VisitorLockService
 
 __all__ = [
+    "AgentError",
+    "AgentRejected",
+    "AgentTimeout",
+    "AgentUnavailable",
     "AlreadyHeld",
     "AsyncDistributedLockManager",
     "AsyncMessageDeduplicationManager",
     "BadMessage",
+    "CardNotAllowed",
     "CommitUnknown",
+    "ConversationError",
     "ConversationLock",
     "ConversationLockError",
     "Cut",
     "DeadlockDetected",
+    "DefinitionError",
     "DistributedLockManager",
     "DuplicateMessage",
     "Event",
@@ -97,6 +114,7 @@ __all__ = [
     "Receipt",
     "ResultExpired",
     "Retry",
+    "SessionCompleted",
     "SettingsError",
     "StateMismatch",
     "Stop",
@@ -104,9 +122,11 @@ __all__ = [
     "Superseded",
     "TooLarge",
     "Turn",
+    "UnknownConversation",
     "UnknownHandler",
     "VisitorLock",
     "VisitorLockService",
     "Watch",
+    "WorkflowTooDeep",
     "content_id",
 ]

@@ -2,7 +2,8 @@
 
     InTurnError
     ├── SettingsError          a variable, URL or argument of the set-up is wrong (also ValueError)
-    │   └── MissingExtra       an optional dependency is not installed; names the extra
+    │   ├── MissingExtra       an optional dependency is not installed; names the extra
+    │   └── DefinitionError    a workflow definition or graph is wrong; names file, line, field or node
     ├── StoreUnavailable       the store is away, refuses, or did not answer in time
     │   └── NotReplicated      it took the call, but too few replicas said in time that they have it
     ├── LockError
@@ -14,6 +15,15 @@
     │   │   └── Interrupted    by a newer message of its lane
     │   ├── DeadlockDetected   a cycle of waits; this waiter was chosen to give way
     │   └── ConversationLockError   the conversation is being answered by someone else
+    ├── AgentError
+    │   ├── AgentTimeout       the agent did not answer in time
+    │   ├── AgentUnavailable   it cannot be reached, is overloaded, or broke off
+    │   └── AgentRejected      it refused what it was asked
+    ├── ConversationError
+    │   ├── UnknownConversation   there is none of this id, or it is someone else's
+    │   ├── SessionCompleted   the workflow is completed; it takes no more turns
+    │   ├── CardNotAllowed     the definition lists no such card or action
+    │   └── WorkflowTooDeep    a graph went from node to node without end
     └── LaneError
         ├── UnknownHandler     no handler of this name is registered here
         ├── BadMessage         a body, state, result or key that cannot be taken (also ValueError)
@@ -59,6 +69,14 @@ class MissingExtra(SettingsError):
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs the extra {extra!r}: pip install 'inturn[{extra}]'")
         self.extra = extra
+
+
+class DefinitionError(SettingsError):
+    """A workflow definition or graph cannot be used. `problems` are all that were found, one sentence each."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
 
 
 class StoreUnavailable(InTurnError):
@@ -146,6 +164,67 @@ class ConversationLockError(LockError):
     def __init__(self, conversation_id: str) -> None:
         super().__init__(f"conversation {conversation_id!r} is being answered already; try again later")
         self.conversation_id = conversation_id
+
+
+class AgentError(InTurnError):
+    """The root of what agents raise. `said`: what the provider said, as far as it said anything."""
+
+    def __init__(self, agent: str, why: str, said: str = "") -> None:
+        super().__init__(f"agent {agent!r} {why}" + (f": {said}" if said else ""))
+        self.agent = agent
+        self.why = why
+        self.said = said
+
+
+class AgentTimeout(AgentError):
+    """The agent did not answer within its time."""
+
+
+class AgentUnavailable(AgentError):
+    """The agent cannot be reached, is overloaded, or broke off in the middle of its answer."""
+
+
+class AgentRejected(AgentError):
+    """The provider refused the request: asking it the same again would not help."""
+
+
+class ConversationError(InTurnError):
+    """The root of the conversation errors."""
+
+
+class UnknownConversation(ConversationError):
+    """There is no such conversation, its life is over, or it belongs to someone else: which of these is not told."""
+
+    def __init__(self, conversation_id: str) -> None:
+        super().__init__(f"there is no conversation {conversation_id!r}; begin a new one")
+        self.conversation_id = conversation_id
+
+
+class SessionCompleted(ConversationError):
+    """The workflow of this conversation has been completed."""
+
+    def __init__(self, conversation_id: str) -> None:
+        super().__init__(f"the workflow of conversation {conversation_id!r} is completed; begin a new one")
+        self.conversation_id = conversation_id
+
+
+class CardNotAllowed(ConversationError):
+    """The definition of the workflow does not list this card, or not this action of it."""
+
+    def __init__(self, card_id: str, why: str) -> None:
+        super().__init__(f"card {card_id!r}: {why}")
+        self.card_id = card_id
+
+
+class WorkflowTooDeep(ConversationError):
+    """The graph of a project went from node to node without coming to rest. `path` are the nodes it went through."""
+
+    def __init__(self, path: list[str], most: int) -> None:
+        super().__init__(
+            f"the workflow went through more than {most} nodes in one turn: {' -> '.join(path[-6:])}; "
+            "let it wait for the visitor somewhere on this way"
+        )
+        self.path = path
 
 
 class LaneError(InTurnError):

@@ -1,0 +1,1 @@
+"""One turn per conversation: the visitor responder and the workflow orchestrator."""
