@@ -10,7 +10,7 @@ import asyncio
 import logging
 from functools import lru_cache
 from types import TracebackType
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, get_args
 
 from inturn.errors import (
     CommitUnknown,
@@ -41,7 +41,7 @@ from inturn.store.lane import PLAIN, Begun, Left, Opening, Rule, ident_of
 log = logging.getLogger("inturn.lanes")
 
 INTERRUPTIBLE = Rule(allows=True)
-InlineBusy = Literal["wait", "queue", "reject"]
+InlineBusy = Literal["wait", "queue", "reject", "interrupt"]
 S = TypeVar("S")
 
 
@@ -82,7 +82,7 @@ class InlineTurn(Generic[S]):
         version: int = 1,
     ) -> None:
         if busy not in ("wait", "reject"):
-            one_of(busy, ("wait", "queue", "reject"), "busy")
+            one_of(busy, get_args(InlineBusy), "busy")
         self._runtime = runtime
         self._key = template.key(key)
         self._has_id = message_id is not None
@@ -91,6 +91,10 @@ class InlineTurn(Generic[S]):
         self._wait_s = arguments.wait(wait)
         self._shape = None if state is None else shape_of(state, initial)
         self._rule = INTERRUPTIBLE if interruptible else PLAIN
+        if busy == "interrupt":
+            self._rule = Rule("interrupt", allows=bool(interruptible))
+            if self._wait_s == 0:
+                raise ValueError(f"wait={wait!r} with busy='interrupt': it would end a turn and not begin one")
         self._code = max(runtime.version, arguments.whole(version, "version", 1, MAX_VERSION))
         self._shares = "" if shares is None else arguments.name(shares, "shares")
         if self._shares:

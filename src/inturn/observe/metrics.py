@@ -57,7 +57,14 @@ sends = Counter("inturn_sends", "Messages that turns sent to other lanes.")
 lanes_in_use = Gauge("inturn_lanes_in_use", "Lanes that run, wait or are stopped.")
 lanes_ready = Gauge("inturn_lanes_ready", "Lanes that wait for a worker, by handler.", ["handler"])
 lanes_unhandled = Gauge("inturn_lanes_unhandled", "Ready lanes whose handler no living worker runs.", ["handler"])
+conversation_contentions = Counter(
+    "inturn_conversation_contentions", "Requests that found their conversation busy, by its policy.", ["policy"]
+)
 dead_letters = Gauge("inturn_dead_letters", "Messages that failed for good.")
+
+agent_calls = Counter("inturn_agent_calls", "Calls of agents by how they ended.", ["agent", "outcome"])
+agent_seconds = Times("inturn_agent_seconds", "What an agent took for a call, without its reader's time.")
+agent_breaker_open = Gauge("inturn_agent_breaker_open", "Whether an agent is left alone after failures.", ["agent"])
 
 beats = Counter("inturn_renewals", "Heartbeats: each renews every lease of the process.", ["outcome"])
 beats_confirmed = beats.labels("confirmed")

@@ -95,7 +95,11 @@ class Submitted(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """What an inline turn asks for. `name` is the lane's key: a place in its mailbox is waited for as for a lock."""
+    """What an inline turn asks for. `name` is the lane's key: a place in its mailbox is waited for as for a lock.
+
+    If the policy of its rule is `interrupt`, who has to wait ends the turn that runs, once, as a message would. Other
+    policies mean nothing here: a caller supersedes nobody.
+    """
 
     name: str
     token: str

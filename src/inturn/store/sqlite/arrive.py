@@ -66,14 +66,15 @@ def supersede(tx: Transaction, lane: Lane, message: Message) -> bool:
 
 
 def company(tx: Transaction, message: Message) -> list[Message] | None:
-    """What joins a turn that this message interrupts: all that wait for its handler before it, and itself.
+    """What comes with this message when it interrupts: all that wait for its handler before it, and itself.
 
     So their order stays. `None`: not all of them can, or one was tried before and has a turn of its own to come first.
+    With an inline caller come the callers before it: each has a turn of its own in any case.
     """
     found: list[Message] = []
     for other in mailbox(tx, message.key, MOST_JOINING):
         if other.handler == message.handler:
-            if not joins(tx, other, message.handler):
+            if message.handler and not joins(tx, other, message.handler):
                 return None
             found.append(other)
         if other.ident == message.ident:

@@ -128,8 +128,14 @@ def begin(tx: Transaction, opening: Opening) -> Begun:
         return Begun("busy", 0, None, waiting, b"", lane.holder, since_ms, lane.stopped, tx.sent_at)
     if 0 < cap <= waiting:
         return Begun("full", ahead=waiting, sent_at=tx.sent_at)
-    tx.forget_loss(token)  # an offer that lapsed left a note, and the token begins anew
-    accept(tx, lane, mine, keep)
+    # an offer that lapsed left a note, and the token begins anew; what it interrupted when it came, it did then
+    is_back = tx.is_lost(token)
+    tx.forget_loss(token)
+    if is_back or rule.policy != "interrupt":
+        accept(tx, lane, mine, keep)
+    else:
+        arrive(tx, lane, mine, keep)
+        waiting = _ahead_of(tx, mine)
     stir(tx, lane)
     tx.has_places = tx.has_places or process == tx.process
     return Begun("waiting", ahead=waiting, sent_at=tx.sent_at)

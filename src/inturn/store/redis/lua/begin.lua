@@ -2,6 +2,7 @@
 -- Begin an inline turn, ask again after a lost reply, or confirm an offered turn: always the same call.
 -- KEYS  lanes state mail msgs fence processes alarms era, mark
 -- ARGV  prefix key process ttl_ms limit_ms keep_ms, token ident has_id(0|1) busy(wait|reject) cap rule shares deadline_ms
+--       (of the policies that a rule can name, only `interrupt` means something here)
 -- returns  granted fence state(false: none) | waiting position | duplicate result | pending
 --          | busy token since_ms waiting stopped | full waiting | stale
 -- include clock partition
@@ -56,7 +57,14 @@ lane = lane or new_lane() -- nobody has the lane, but someone else has the plain
 local waiting, cap = redis.call('ZCARD', KEYS[3]), tonumber(ARGV[11])
 if ARGV[10] == 'reject' then return { 'busy', lane[HOLDER], now - lane[BEGAN], waiting, lane[STOPPED] } end
 if cap > 0 and waiting >= cap then return { 'full', waiting } end
-redis.call('DEL', prefix .. 'lost:' .. token) -- an offer that lapsed left a note, and the token begins anew
-accept(key, lane, ident, mine, tonumber(ARGV[6]))
+-- an offer that lapsed left a note, and the token begins anew; what it interrupted when it came, it did then
+local is_back = redis.call('DEL', prefix .. 'lost:' .. token) == 1
+if is_back or ARGV[12]:sub(1, 9) ~= 'interrupt' then
+  accept(key, lane, ident, mine, tonumber(ARGV[6]))
+else
+  -- include burst arrive
+  arrive(key, lane, ident, mine, tonumber(ARGV[6]), false, true)
+  waiting = redis.call('ZRANK', KEYS[3], mail_member(ident, mine))
+end
 stir(key, lane, ident)
 return { 'waiting', waiting }

@@ -38,13 +38,14 @@ end
 
 -- What comes with the message `ident` when it interrupts: all that wait for its handler before it, so that their order
 -- stays, and the message itself. nil: not all of them can, or one was tried before and has a turn of its own to come first.
+-- With an inline caller come the callers before it: each has a turn of its own in any case.
 local function company(key, plain, ident, message)
   local last, members, messages, handler = mail_member(ident, message), {}, {}, handler_of(ident)
   for _, member in ipairs(redis.call('ZRANGE', prefix .. 'mail:' .. key, 0, MOST_JOINING - 1)) do
     local other = member:sub(23)
     local its = handler_of(other) == handler and read_message(key, other)
     if its then
-      if not joins(other, its, handler, plain or its[SHARES]) then return nil end
+      if handler ~= '' and not joins(other, its, handler, plain or its[SHARES]) then return nil end
       members[#members + 1], messages[#messages + 1] = member, its
     end
     if member == last then return members, messages end

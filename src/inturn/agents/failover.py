@@ -1,0 +1,119 @@
+"""Several agents as one: asked in order until one has answered, each behind a circuit breaker.
+
+Pieces are passed on as they come, messages only when their agent has finished, so that half an answer never counts.
+What a failed agent changed in its memory is forgotten.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, aclosing
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+from inturn.agents.activity import Activity
+from inturn.agents.breaker import Breaker, Verdict
+from inturn.agents.protocol import Agent, Ask
+from inturn.errors import AgentError, AgentRejected, AgentUnavailable
+from inturn.observe import metrics
+
+log = logging.getLogger("inturn.agents")
+
+
+def failover(
+    agents: Sequence[Agent], *, failures: int = 5, open_s: float = 30.0, clock: Callable[[], float] = time.monotonic
+) -> Failover:
+    """Tries in order. So many failures in a row take an agent out for `open_s` seconds; then one call probes it."""
+    return Failover(agents, failures=failures, open_s=open_s, clock=clock)
+
+
+def restarted() -> Activity:
+    """What was shown of this answer so far is void: another agent begins anew."""
+    return Activity(type="event", value={"restart": True})
+
+
+class Failover:
+    name = "failover"
+
+    def __init__(self, agents: Sequence[Agent], *, failures: int, open_s: float, clock: Callable[[], float]) -> None:
+        names = [agent.name for agent in agents]
+        if not names or len(set(names)) != len(names):
+            raise ValueError(f"agents={names!r}: must be one or more agents, each with a name of its own")
+        if failures < 1:
+            raise ValueError(f"failures={failures!r}: must be 1 or more")
+        if not 0.0 < open_s < float("inf"):
+            raise ValueError(f"open_s={open_s!r}: must be a number of seconds greater than 0")
+        self.agents = tuple(agents)
+        self._breakers = {name: Breaker(failures, open_s, clock) for name in names}
+        for name in names:
+            metrics.agent_breaker_open.labels(name).set(0)
+
+    async def ask(self, ask: Ask) -> AsyncGenerator[Activity, None]:
+        last: AgentError | None = None
+        is_shown = False
+        for agent in self.agents:
+            breaker = self._breakers[agent.name]
+            admission = breaker.admit()
+            if admission is None:
+                continue
+            verdict = Verdict.UNKNOWN  # also of a call that was cancelled: it says nothing about the agent
+            try:
+                if is_shown:
+                    is_shown = False
+                    yield restarted()
+                memory = _part(ask.memory, agent.name)
+                messages: list[Activity] = []
+                async with aclosing(_pieces(agent, replace(ask, memory=memory), messages)) as pieces:
+                    async for piece in pieces:
+                        is_shown = is_shown or bool(piece.text)
+                        yield piece
+                verdict = Verdict.ANSWERED
+            except AgentError as error:
+                # A provider that refuses is there: what is wrong is the request, or our key.
+                verdict = Verdict.ANSWERED if isinstance(error, AgentRejected) else Verdict.FAILED
+                last = error
+                log.warning("%s; asking the next agent, if there is one", error)
+                continue
+            finally:
+                breaker.settle(admission, verdict)
+                metrics.agent_breaker_open.labels(agent.name).set(breaker.is_open)
+            ask.memory[agent.name] = memory
+            for message in messages:
+                yield message
+            return
+        raise last or self._all_open()
+
+    async def aclose(self) -> None:
+        async with AsyncExitStack() as stack:  # closes each, also if another one fails to close
+            for agent in self.agents:
+                stack.push_async_callback(agent.aclose)
+
+    def _all_open(self) -> AgentUnavailable:
+        wait_s = min(breaker.wait_s() for breaker in self._breakers.values())
+        names = ", ".join(self._breakers)
+        return AgentUnavailable(
+            self.name, f"asked nobody: {names} failed too often; the first may be asked again in {wait_s:.3g} s"
+        )
+
+
+async def _pieces(agent: Agent, ask: Ask, messages: list[Activity]) -> AsyncGenerator[Activity, None]:
+    """What may be shown at once; the messages are put aside. However it ends, the agent's own iterator is closed."""
+    activities = agent.ask(ask)
+    try:
+        async for activity in activities:
+            if activity.type == "message":
+                messages.append(activity)
+            else:
+                yield activity
+    finally:
+        if isinstance(activities, AsyncGenerator):
+            await activities.aclose()
+
+
+def _part(memory: dict[str, Any], name: str) -> dict[str, Any]:
+    """An agent's own part, as a copy that is kept only if the agent answers."""
+    part = memory.get(name)
+    return deepcopy(part) if isinstance(part, dict) else {}

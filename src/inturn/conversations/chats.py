@@ -1,0 +1,105 @@
+"""Where chats are kept. `LaneConversations`, the default, keeps each as the state of a lane of its own.
+
+It is written by short turns of that lane and read without any. A write is all of a change, or nothing of it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from inturn.app import InTurn
+from inturn.conversations.chat import Change, Chat, ChatMessage
+from inturn.conversations.event import VisitorMessage, lane_name
+from inturn.errors import UnknownConversation
+from inturn.lanes.inline import InlineTurn
+from inturn.locks import arguments
+
+CHAT_TTL_S = 30 * 86400.0
+WRITE_WAIT_S = 10.0
+
+
+class ConversationStore(Protocol):
+    async def get(self, conversation_id: str, tenant_id: str = "") -> Chat | None: ...
+
+    async def open(self, conversation_id: str, project_id: str, visitor_uid: str, tenant_id: str = "") -> Chat:
+        """The chat, made if it is missing. `UnknownConversation` if it is another visitor's, or of another project."""
+        ...
+
+    async def add(self, conversation_id: str, message: VisitorMessage) -> ChatMessage | None:
+        """The message as it is in the chat, added once by its id; `None`: this visitor has no such conversation."""
+        ...
+
+    async def save(self, conversation_id: str, change: Change, tenant_id: str = "") -> Chat:
+        """One write. `LeaseLost` for an older fence than one that has written, `ChatMoved` for what is settled."""
+        ...
+
+    async def set_ai_enabled(self, conversation_id: str, ai_enabled: bool, tenant_id: str = "") -> Chat: ...
+
+
+def _no_chat() -> Any:
+    return None
+
+
+class LaneConversations:
+    """A chat lives for `ttl` seconds after it was last written."""
+
+    def __init__(self, app: InTurn, ttl: arguments.Seconds = CHAT_TTL_S) -> None:
+        self._app = app
+        self._ttl = ttl
+
+    async def get(self, conversation_id: str, tenant_id: str = "") -> Chat | None:
+        lane = await self._app.lanes.inspect(lane_name("chat", conversation_id, tenant_id), limit=1)
+        return _of(tenant_id, None if lane.state is None else Chat.model_validate(lane.state))
+
+    async def open(self, conversation_id: str, project_id: str, visitor_uid: str, tenant_id: str = "") -> Chat:
+        chat = await self.get(conversation_id, tenant_id)
+        if chat is None:
+            async with self._turn(conversation_id, tenant_id) as turn:
+                if turn.state is None:
+                    turn.state = Chat(
+                        conversation_id=conversation_id, project_id=project_id, visitor_uid=visitor_uid,
+                        tenant_id=tenant_id,
+                    )  # fmt: skip
+                chat = _of(tenant_id, turn.state)
+        if chat is None or not chat.is_of(project_id, visitor_uid):
+            raise UnknownConversation(conversation_id)
+        return chat
+
+    async def add(self, conversation_id: str, message: VisitorMessage) -> ChatMessage | None:
+        async with self._turn(conversation_id, message.tenant_id) as turn:
+            chat = _of(message.tenant_id, turn.state)
+            if chat is None or not chat.is_of(message.project_id, message.visitor_uid):
+                return None
+            return chat.add(message, iso_time(self._app))
+
+    async def save(self, conversation_id: str, change: Change, tenant_id: str = "") -> Chat:
+        async with self._turn(conversation_id, tenant_id) as turn:
+            chat = _must_be(conversation_id, _of(tenant_id, turn.state))
+            chat.change(change)
+            return chat
+
+    async def set_ai_enabled(self, conversation_id: str, ai_enabled: bool, tenant_id: str = "") -> Chat:
+        async with self._turn(conversation_id, tenant_id) as turn:
+            chat = _must_be(conversation_id, _of(tenant_id, turn.state))
+            chat.ai_enabled = ai_enabled
+            return chat
+
+    def _turn(self, conversation_id: str, tenant_id: str) -> InlineTurn[Chat | None]:
+        key = lane_name("chat", conversation_id, tenant_id)
+        return self._app.turn(key, wait=WRITE_WAIT_S, state=Chat, initial=_no_chat, state_ttl=self._ttl)
+
+
+def _of(tenant_id: str, chat: Chat | None) -> Chat | None:
+    """Where some callers have tenants and others have none, a chat of `a:b` is not the chat `b` of tenant `a`."""
+    return chat if chat is not None and chat.tenant_id == tenant_id else None
+
+
+def _must_be(conversation_id: str, chat: Chat | None) -> Chat:
+    if chat is None:
+        raise UnknownConversation(conversation_id)
+    return chat
+
+
+def iso_time(app: InTurn) -> str:
+    return datetime.fromtimestamp(app.runtime.now_s(), UTC).isoformat(timespec="milliseconds")

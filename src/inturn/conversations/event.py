@@ -1,0 +1,77 @@
+"""A visitor's message as it comes in, and the names of the lanes that its parts live in.
+
+Names of tenants hold no ':', so that lanes of two tenants never have one name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
+
+from inturn.errors import BadMessage
+from inturn.lanes.shape import why_not
+
+MAX_TEXT = 8000
+MAX_ID_BYTES = 240
+"""Two ids and the prefix of a lane fit into one name of the store."""
+
+Kind = Literal["visitor", "chat", "project", "presence"]
+
+_PLAIN = r"^[^\x00-\x1f\x7f-\x9f>]{1,128}$"
+_PLAIN_SEGMENT = r"^[^\x00-\x1f\x7f-\x9f>/]{1,128}$"
+
+
+def _fits(value: str) -> str:
+    if len(value.encode()) > MAX_ID_BYTES:
+        raise ValueError(f"is over {MAX_ID_BYTES} bytes long")
+    return value
+
+
+Id = Annotated[str, StringConstraints(pattern=_PLAIN, min_length=1, max_length=128), AfterValidator(_fits)]
+ConversationId = Annotated[
+    str, StringConstraints(pattern=_PLAIN_SEGMENT, min_length=1, max_length=128), AfterValidator(_fits)
+]
+"""It is a segment of addresses, and stands before the id of a message: no '/' in it."""
+TenantId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{0,64}$")]
+MessageText = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT)]
+
+
+class VisitorMessage(BaseModel):
+    """What a visitor wrote: the event that `handle_visitor_message` takes."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    conversation_id: ConversationId
+    project_id: Id
+    visitor_uid: Id
+    message_id: Id
+    text: MessageText
+    tenant_id: TenantId = ""
+
+    @property
+    def lane(self) -> str:
+        return lane_name("visitor", self.visitor_uid, self.tenant_id)
+
+    @property
+    def lane_message_id(self) -> str:
+        """Message ids are unique in a conversation; a visitor's lane may carry several of these."""
+        return f"{self.conversation_id}/{self.message_id}"
+
+
+def read_event(given: VisitorMessage | Mapping[str, Any]) -> VisitorMessage:
+    if isinstance(given, VisitorMessage):
+        return given
+    try:
+        return VisitorMessage.model_validate(given)
+    except ValidationError as error:
+        raise BadMessage(f"the visitor's message cannot be taken: {why_not(error)}") from error
+
+
+def lane_name(kind: Kind, name: str, tenant_id: str = "") -> str:
+    """`visitor:{uid}`, or `visitor:{tenant}:{uid}` when a tenant is given; the same for chats, projects, presence."""
+    if tenant_id and not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", tenant_id):
+        raise ValueError(f"tenant_id={tenant_id!r}: must be up to 64 letters, digits or any of _ . -")
+    return f"{kind}:{tenant_id}:{name}" if tenant_id else f"{kind}:{name}"

@@ -1,0 +1,141 @@
+"""One turn of a workflow: load -> context query -> agent -> normalise -> parse -> merge -> respond.
+
+It runs inside a turn of the conversation's lane, and only changes the state that the turn holds: whatever fails here,
+nothing was saved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from inturn.agents.activity import Activity
+from inturn.agents.protocol import Agent, Ask, Said, Situation
+from inturn.agents.signature import signature_of
+from inturn.conversations import clean
+from inturn.conversations.messages import NormalizedMessage, normalize_activities
+from inturn.conversations.parse import ParsedTurn
+from inturn.conversations.response import Progress, StateView, TurnMeta, WorkflowResponse
+from inturn.conversations.state import MAX_MEMORY, WorkflowState
+from inturn.errors import AgentTimeout
+from inturn.store import clock
+from inturn.workflows.definition import WorkflowDefinition
+
+Parser = Callable[[Sequence[NormalizedMessage]], ParsedTurn]
+ContextBuilder = Callable[[WorkflowState, str], str]
+OnActivity = Callable[[Activity], None]
+
+
+def nobody(activity: Activity) -> None:
+    """Where nobody listens while the agent answers."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Utterance:
+    """What a user gave: words, or the data of a card."""
+
+    text: str = ""
+    card: dict[str, Any] | None = None
+    message_id: str | None = None
+    hear: OnActivity = nobody
+    """Gets the activities while they come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    agent: Agent
+    parser: Parser
+    context_builder: ContextBuilder
+    agent_timeout_s: float
+
+    async def run(
+        self, state: WorkflowState, definition: WorkflowDefinition, given: Utterance, watched: OnActivity
+    ) -> WorkflowResponse:
+        """Changes `state`, and answers what to respond."""
+        started_at = clock.now()
+        before = state.model_copy(deep=True)
+        ask = self._ask(state, definition, given)
+        activities = await self._answers(ask, given.hear, watched)
+        messages = normalize_activities(activities)
+        parsed = self.parser(messages)
+        collected = _merge(state, definition, given, parsed)
+        _move(state, definition, given, parsed, ask)
+        return WorkflowResponse(
+            conversation_id=state.conversation_id,
+            agent=next(filter(None, map(signature_of, activities)), self.agent.name),
+            messages=parsed.messages,
+            parsed_turn=parsed,
+            workflow_state=StateView.of(state, definition),
+            progress=Progress.of(state, definition),
+            turn_meta=TurnMeta(
+                turn_number=state.turn_count,
+                state_changed=_visible(state) != _visible(before),
+                collected_this_turn=collected,
+            ),
+            latency_ms=round((clock.now() - started_at) * 1000, 3),
+        )
+
+    def _ask(self, state: WorkflowState, definition: WorkflowDefinition, given: Utterance) -> Ask:
+        return Ask(
+            conversation_id=state.conversation_id,
+            query=self.context_builder(state, given.text) if given.card is None else "",
+            text=given.text,
+            card=given.card,
+            history=tuple(Said(line.role, line.text) for line in state.history),
+            situation=Situation(definition, state.current_step, state.phase, dict(state.collected_data)),
+            memory=dict(state.memory),
+        )
+
+    async def _answers(self, ask: Ask, *listeners: OnActivity) -> list[Activity]:
+        kept = []
+        try:
+            async with asyncio.timeout(self.agent_timeout_s) as limit:
+                async for activity in self.agent.ask(ask):
+                    if activity.type == "message":
+                        kept.append(activity)
+                    for listener in listeners:
+                        listener(activity)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            why = f"did not finish within {self.agent_timeout_s:g} s"
+            raise AgentTimeout(self.agent.name, why) from error
+        return kept
+
+
+def _merge(
+    state: WorkflowState, definition: WorkflowDefinition, given: Utterance, parsed: ParsedTurn
+) -> dict[str, Any]:
+    """What the user submitted by a card, and over it what the agent made of it; known fields must fit."""
+    submitted = {name: value for name, value in (given.card or {}).items() if name in definition.by_name}
+    accepted: dict[str, Any] = {}
+    for name, value in {**submitted, **parsed.data}.items():
+        field = definition.by_name.get(name)
+        try:
+            accepted[name] = value if field is None else field.check(value)
+        except ValueError as error:
+            parsed.errors.append(f"{name}: {error}")
+    try:
+        return state.collect(accepted)
+    except clean.NotPlain as error:
+        parsed.errors.append(f"the collected data would be {error}: nothing of this turn was added to it")
+        return {}
+
+
+def _move(state: WorkflowState, definition: WorkflowDefinition, given: Utterance, parsed: ParsedTurn, ask: Ask) -> None:
+    state.turn_count += 1
+    state.status = {"complete": "completed", "error": "error"}.get(parsed.next_action or "", "active")  # type: ignore[assignment]
+    state.stand_at(definition)
+    state.memory = clean.plain(ask.memory, MAX_MEMORY)
+    texts = [message.text for message in parsed.messages if message.kind == "text" and message.role == "assistant"]
+    state.last_recommendation = clean.text(parsed.prompt or (texts[-1] if texts else ""), 1000)
+    state.suggested_input_type = parsed.input_type
+    state.choices = parsed.choices
+    state.remember("user", given.text or "(submitted a form)")
+    state.remember("assistant", "\n".join(texts))
+
+
+def _visible(state: WorkflowState) -> tuple[Any, ...]:
+    return state.status, state.phase, state.current_step, state.collected_data

@@ -1,0 +1,72 @@
+"""Metadata is merged by field: what one turn changed is laid over what is there by then.
+
+So what someone else edited meanwhile survives, unless it is the very same field. Lists are fields, not merged inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """The field at `path` has a new value, or is removed."""
+
+    path: tuple[str, ...]
+    value: Any = None
+    is_removed: bool = False
+
+
+Patch = tuple[FieldChange, ...]
+
+
+def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Patch:
+    return tuple(_changes((), before, after))
+
+
+def _changes(path: tuple[str, ...], before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[FieldChange]:
+    for name in before:
+        if name not in after:
+            yield FieldChange((*path, name), is_removed=True)
+    for name, value in after.items():
+        here = (*path, name)
+        if name in before and isinstance(before[name], dict) and isinstance(value, dict):
+            yield from _changes(here, before[name], value)
+        elif name not in before or not is_same(before[name], value):
+            yield FieldChange(here, deepcopy(value))
+
+
+def apply(patch: Patch, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of the metadata with the changes in it; only the changed fields are touched."""
+    patched: dict[str, Any] = deepcopy(dict(metadata))
+    for change in patch:
+        _apply(change, patched)
+    return patched
+
+
+def _apply(change: FieldChange, metadata: dict[str, Any]) -> None:
+    *parents, last = change.path
+    place = metadata
+    for name in parents:
+        inner = place.get(name)
+        if not isinstance(inner, dict):
+            if change.is_removed:
+                return  # someone else has removed it with its parent
+            inner = place[name] = {}
+        place = inner
+    if change.is_removed:
+        place.pop(last, None)
+    else:
+        place[last] = deepcopy(change.value)
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """As JSON: `True` is not 1."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(is_same(one[name], other[name]) for name in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(is_same, one, other))
+    return type(one) is type(other) and bool(one == other)

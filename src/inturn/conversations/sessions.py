@@ -1,0 +1,170 @@
+"""Sessions of workflows, as the states of lanes: starting, finding and looking at them, by their owners only."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from inturn.agents.protocol import Agent
+from inturn.app import InTurn
+from inturn.conversations.config import OrchestratorConfig
+from inturn.conversations.messages import NormalizedMessage
+from inturn.conversations.parse import ParsedTurn
+from inturn.conversations.plain import WorkflowStateStore
+from inturn.conversations.response import Progress, SessionView, StateView, TurnMeta, WorkflowResponse
+from inturn.conversations.state import BusyTurn, Owner, WorkflowState
+from inturn.errors import DefinitionError, StateMismatch, UnknownConversation
+from inturn.lanes import template
+from inturn.lanes.admin import LaneInfo
+from inturn.lanes.effects import Turn
+from inturn.lanes.inline import InlineBusy, InlineTurn
+from inturn.lanes.receipt import Receipt
+from inturn.store import clock
+from inturn.workflows.card import card_of
+from inturn.workflows.definition import StepDefinition, WorkflowDefinition
+
+REPEAT_WAIT_S = 60.0
+"""How long a repeat waits for the response of the first, while that runs."""
+
+
+def by_id(definition: WorkflowDefinition | Mapping[str, WorkflowDefinition]) -> Mapping[str, WorkflowDefinition]:
+    return {definition.id: definition} if isinstance(definition, WorkflowDefinition) else dict(definition)
+
+
+def _nothing() -> None:
+    """A conversation that nobody has started has no state."""
+
+
+class Sessions:
+    def __init__(
+        self,
+        app: InTurn,
+        config: OrchestratorConfig,
+        definitions: Mapping[str, WorkflowDefinition],
+        plain: WorkflowStateStore | None,
+    ) -> None:
+        if not definitions:
+            raise DefinitionError(["there is no workflow definition: give at least one"])
+        self._app = app
+        self._config = config
+        self.definitions = definitions
+        self._plain = plain
+
+    async def start(self, owner: Owner, name: str | None, busy: BusyTurn, agent: Agent) -> WorkflowResponse:
+        started_at = clock.now()
+        definition = self.definition_named(name or next(iter(self.definitions)))
+        state = WorkflowState(conversation_id=secrets.token_hex(16), definition=definition.id, owner=owner, busy=busy)
+        state.stand_at(definition)
+        messages = opening(definition, definition.steps[min(state.current_step, len(definition.steps) - 1)])
+        for message in messages:
+            state.remember("assistant", message.text)
+        async with self.turn(state.conversation_id, None, "reject") as turn:
+            turn.state = state
+        return WorkflowResponse(
+            conversation_id=state.conversation_id,
+            agent=agent.name,
+            messages=messages,
+            parsed_turn=ParsedTurn(kind="passthrough", messages=messages),
+            workflow_state=StateView.of(state, definition),
+            progress=Progress.of(state, definition),
+            turn_meta=TurnMeta(turn_number=0, state_changed=True, collected_this_turn={}),
+            latency_ms=round((clock.now() - started_at) * 1000, 3),
+        )
+
+    def turn(self, conversation_id: str, turn_id: str | None, busy: InlineBusy) -> InlineTurn[WorkflowState]:
+        config = self._config
+        return self._app.turn(
+            lane(conversation_id), message_id=turn_id, busy=busy, wait=None if busy == "reject" else config.wait,
+            state=WorkflowState, initial=_nothing, state_ttl=config.state_ttl, dedup_window=config.dedup_window,
+            ttl=config.lease, time_limit=config.time_limit,
+        )  # fmt: skip
+
+    async def load(self, turn: Turn[Any], conversation_id: str, owner: Owner | None) -> WorkflowState:
+        """The state that the turn holds; one that is found only in the plain layout is adopted with its commit."""
+        state: WorkflowState | None = turn.state
+        if state is None and self._plain is not None:
+            state = await self._plain.get(conversation_id)
+        return must_own(state, conversation_id, owner)
+
+    async def peek(self, conversation_id: str, owner: Owner | None) -> WorkflowState:
+        """As it is stored, without a turn."""
+        return (await self._look(conversation_id, owner))[0]
+
+    async def view(self, conversation_id: str, owner: Owner | None) -> SessionView:
+        state, info = await self._look(conversation_id, owner)
+        definition = self.definition_of(state)
+        return SessionView(
+            conversation_id=conversation_id,
+            definition=definition.id,
+            title=definition.title,
+            busy=state.busy,
+            workflow_state=StateView.of(state, definition),
+            progress=Progress.of(state, definition),
+            history=state.history,
+            expires_in_s=info.state_expires_in_s,
+        )
+
+    async def _look(self, conversation_id: str, owner: Owner | None) -> tuple[WorkflowState, LaneInfo]:
+        key = lane(conversation_id)
+        info = await self._app.lanes.inspect(key, limit=1)
+        if info.state is None:
+            found = None if self._plain is None else await self._plain.get(conversation_id)
+            return must_own(found, conversation_id, owner), info
+        try:
+            state = WorkflowState.model_validate(info.state)
+        except ValueError as error:
+            raise StateMismatch(key, str(error)) from error
+        return must_own(state, conversation_id, owner), info
+
+    async def first_response(self, conversation_id: str, turn_id: str, owner: Owner | None) -> WorkflowResponse:
+        """Of a turn that was committed, or that runs now. `ResultExpired` if it has failed."""
+        receipt = Receipt("duplicate", lane(conversation_id), "", turn_id, 0, self._app.runtime)
+        kept = await receipt.result(timeout=REPEAT_WAIT_S)
+        if owner is not None and kept["owner"] != owner.model_dump():
+            raise UnknownConversation(conversation_id)
+        return WorkflowResponse.model_validate(kept["response"])
+
+    async def forget_plain(self, conversation_id: str) -> None:
+        """Or the session that was ended would be found there, and adopted anew."""
+        if self._plain is not None:
+            await self._plain.delete(conversation_id)
+
+    def definition_named(self, name: str) -> WorkflowDefinition:
+        try:
+            return self.definitions[name]
+        except KeyError:
+            known = ", ".join(self.definitions)
+            raise ValueError(f"definition={name!r}: there is no such workflow; there are {known}") from None
+
+    def definition_of(self, state: WorkflowState) -> WorkflowDefinition:
+        try:
+            return self.definitions[state.definition]
+        except KeyError:
+            raise DefinitionError(
+                [f"conversation {state.conversation_id!r} is in workflow {state.definition!r}, which is not loaded"]
+            ) from None
+
+
+def lane(conversation_id: str) -> str:
+    try:
+        return template.key(f"conversation:{conversation_id}")
+    except ValueError:  # what cannot be a key was never started
+        raise UnknownConversation(conversation_id[:100]) from None
+
+
+def must_own(state: WorkflowState | None, conversation_id: str, owner: Owner | None) -> WorkflowState:
+    if state is None or (owner is not None and state.owner != owner):
+        raise UnknownConversation(conversation_id)
+    return state
+
+
+def opening(definition: WorkflowDefinition, step: StepDefinition) -> list[NormalizedMessage]:
+    """What a session begins with, from the definition's own words."""
+    words = "\n\n".join(filter(None, (definition.welcome, step.prompt)))
+    messages = [NormalizedMessage(id="welcome", text=words)]
+    if step.card is not None:
+        messages.append(
+            NormalizedMessage(id="welcome.card", kind="adaptiveCard", card=card_of(step, {}), card_id=step.card.id)
+        )
+    return messages
