@@ -200,6 +200,7 @@ def _add_bench(parser: argparse.ArgumentParser) -> None:
         ("locks", "the locks against their peers, in one run, on a private Redis"),
         ("turns", "turns of a lane against the common recipe, in one run, on a private Redis"),
         ("policies", "interrupts, bursts, watchers and a cluster, in one run, on private Redis servers"),
+        ("conversations", "what the orchestrator adds to an agent's answer, and turns over HTTP, in one run"),
     ):
         subject = subjects.add_parser(
             name, help=told, description=told, epilog=BENCH_FIELDS,

@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from inturn.bench import place
-from inturn.bench.figures import LOCKS, POLICIES, TURNS
+from inturn.bench.figures import CONVERSATIONS, LOCKS, POLICIES, TURNS
 from inturn.cli import main
 
 COMMAND = [sys.executable, "-m", "inturn.cli", "bench"]
@@ -41,7 +41,7 @@ def run_tiny(subject: str, picture: Path, redis_url: str) -> dict[str, Any]:
     assert all(line.startswith("bench: ") for line in done.stderr.splitlines()), done.stderr
     assert picture.read_text("utf-8").startswith("<svg")
     document: dict[str, Any] = json.loads(done.stdout)
-    bars = {"locks": LOCKS, "turns": TURNS, "policies": POLICIES}[subject]
+    bars = {"locks": LOCKS, "turns": TURNS, "policies": POLICIES, "conversations": CONVERSATIONS}[subject]
     assert set(document) == {*bars, "details", "versions", "machine", "date", "rounds", "seconds"}
     assert set(document["details"]) == set(bars)
     for name, details in document["details"].items():
@@ -81,6 +81,18 @@ def test_a_tiny_run_of_the_turns_has_every_figure_and_leaves_nothing_in_the_serv
     # what there is of a lane and of a mark, and nothing more: this does not depend on how busy the machine is
     assert 300 < document["bytes_per_idle_lane"] <= 550
     assert 40 < document["bytes_per_mark"] <= 250
+
+
+def test_a_tiny_run_of_the_conversations_has_every_figure_and_leaves_nothing_in_the_server(
+    tmp_path: Path, redis_url: str
+) -> None:
+    document = run_tiny("conversations", tmp_path / "conversations.svg", redis_url)
+    assert set(document["overhead_ms"]) == {"median", "p99"}
+    assert document["details"]["overhead_ms"]["reached"] is (document["overhead_ms"]["median"] <= 3)
+    assert document["http_turns_per_s"] > 0
+    assert document["http_vs_unguarded"] > 0
+    sides = {"inturn, Redis", "inturn, SQLite", "no guard"}
+    assert all(set(document["details"][name]["medians_by_round"]) == sides for name in CONVERSATIONS)
 
 
 def test_a_tiny_run_of_the_policies_has_every_figure_and_leaves_nothing_in_the_server(

@@ -18,7 +18,7 @@ from inturn.agents.reply import Joiner, ReplyScanner
 from inturn.agents.schema import response_format
 from inturn.agents.structured import answer_of
 from inturn.agents.watched import watched
-from inturn.errors import AgentError, AgentRejected, AgentTimeout, AgentUnavailable, MissingExtra
+from inturn.errors import AgentError, AgentRejected, AgentTimeout, AgentUnavailable, MissingExtra, SettingsError
 
 if TYPE_CHECKING:
     import openai
@@ -29,7 +29,7 @@ _AFTER_S = 1.0
 
 
 class OpenAIAgent:
-    """`client`: an `AsyncOpenAI` of your own, which stays yours to close; else one is made of `base_url` and `api_key`."""
+    """`client`: an `AsyncOpenAI` of your own, which stays yours to close; else one is made."""
 
     def __init__(
         self,
@@ -52,7 +52,10 @@ class OpenAIAgent:
         self._max_output_tokens = max_output_tokens
         self._is_ours = client is None
         limits = openai.Timeout(timeout, connect=min(CONNECT_S, timeout))
-        made = client or openai.AsyncOpenAI(base_url=base_url, api_key=api_key, timeout=limits)
+        try:
+            made = client or openai.AsyncOpenAI(base_url=base_url, api_key=api_key, timeout=limits)
+        except openai.OpenAIError as error:
+            raise SettingsError(f"the OpenAI agent: {error}") from error
         self._client = made.with_options(max_retries=0)
         self._completions = self._client.chat.completions  # imports half the package: now, not in the first call
         self._openai = openai
@@ -86,7 +89,7 @@ class OpenAIAgent:
                     await self._run_out(stream)
         except (AgentError, asyncio.CancelledError):
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever a provider makes of its stream, it is translated
             raise self._translated(error) from self._harmless(error)
         yield self._whole(text, finish, scanner)
 
@@ -121,8 +124,9 @@ class OpenAIAgent:
         if scanner.is_plain is not False:
             return Activity.said(text)
         answer = answer_of(text)
-        if answer is None and finish == "length":
-            raise AgentUnavailable(self.name, "broke off in the middle of its answer", "its token limit is reached")
+        if answer is None and (finish == "length" or scanner.has_reply):
+            said = "its token limit is reached" if finish == "length" else ""
+            raise AgentUnavailable(self.name, "gave an answer that is cut off or no valid JSON", said)
         return answer or Activity.said(text)
 
     def _translated(self, error: Exception) -> AgentError:

@@ -18,8 +18,8 @@ _DATA = (
 _ANSWER = """Answer with one JSON object:
 - reply: what the user reads. Plain words, short, in the user's language.
 - data: every field whose value the user has given or corrected in this turn, else null. Never guess.
-- next_action: "ask" while something required is missing, "confirm" when all is there and the user should check it, \
-"complete" when the user has confirmed, "research" when something must be looked up first, "error" when you cannot go on.
+- next_action: "ask" while something required is missing, "confirm" when all is there and the user should check it,
+  "complete" when the user has confirmed, "research" when something must be looked up, "error" when you cannot go on.
 - citations: sources that you used, with title and url; usually none."""
 
 
@@ -36,7 +36,8 @@ def messages(ask: Ask) -> list[dict[str, str]]:
 def user_text(ask: Ask) -> str:
     if ask.card is None:
         return ask.query
-    return "The user submitted a form. Its data as JSON:\n" + json.dumps(dict(ask.card), ensure_ascii=False, default=str)
+    data = json.dumps(dict(ask.card), ensure_ascii=False, default=str)
+    return f"The user submitted a form. Its data as JSON:\n{data}"
 
 
 def system_text(ask: Ask) -> str:
@@ -60,8 +61,8 @@ def _workflow(situation: Situation) -> list[str]:
 def _step(situation: Situation) -> str:
     steps = situation.definition.steps
     if not 0 <= situation.current_step < len(steps):
-        closing = situation.definition.confirm or "Let the user check what was collected, and complete when it is right."
-        return f"All steps are done. {closing}"
+        check = situation.definition.confirm or "Let the user check what was collected; complete when it is right."
+        return f"All steps are done. {check}"
     step = steps[situation.current_step]
     lines = [f"Step {situation.current_step + 1} of {len(steps)}: {step.title}", step.prompt]
     return "\n".join([*lines, *map(_line, step.fields)])

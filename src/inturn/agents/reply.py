@@ -23,7 +23,7 @@ def mended(text: str) -> str:
 
 
 class Joiner:
-    """Deltas of a text. A provider may cut one in the middle of a surrogate pair: the first half waits for the second."""
+    """Deltas of a text. Where one is cut inside a surrogate pair, the first half waits for the second."""
 
     def __init__(self) -> None:
         self._half = ""
@@ -39,11 +39,12 @@ class Joiner:
 
 
 class ReplyScanner:
-    """Fed with a JSON object as it comes, gives the decoded pieces of its `reply`. A text that is no object is all reply."""
+    """Fed with an object as it comes, gives the decoded pieces of its `reply`. What is no object is all reply."""
 
     def __init__(self) -> None:
         self.is_plain: bool | None = None
         """`None` until something was said."""
+        self.has_reply = False
         self._lead = ""  # white space, until it is known what it leads to
         self._depth = 0
         self._key = ""
@@ -89,7 +90,10 @@ class ReplyScanner:
         if self._depth == 1 and self._is_key:
             self._key += decoded
             return ""
-        return decoded if self._depth == 1 and self._key == "reply" else ""
+        if self._depth != 1 or self._key != "reply":
+            return ""
+        self.has_reply = True
+        return decoded
 
     def _unescaped(self, char: str) -> str:
         """The character that is complete now; '' inside an escape."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 def run_bench(arguments: argparse.Namespace) -> int:
     found = versions(arguments.subject)  # before anything is imported that may be missing
+    from inturn.bench.conversations.subject import CONVERSATIONS
     from inturn.bench.locks.subject import LOCKS
     from inturn.bench.picture import draw
     from inturn.bench.policies.subject import POLICIES
@@ -34,7 +35,8 @@ def run_bench(arguments: argparse.Namespace) -> int:
     from inturn.bench.turns.subject import TURNS
 
     picture = _picture_file(arguments.picture)
-    subject = {"locks": LOCKS, "turns": TURNS, "policies": POLICIES}[arguments.subject]
+    subjects = {"locks": LOCKS, "turns": TURNS, "policies": POLICIES, "conversations": CONVERSATIONS}
+    subject = subjects[arguments.subject]
     plan = Plan.of(
         quick=arguments.quick, rounds=arguments.rounds, scale=arguments.scale, tell=_tell, full=arguments.full
     )

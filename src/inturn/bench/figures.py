@@ -61,7 +61,12 @@ POLICIES = {
     "turn_slowdown_with_watchers": Bar("<=", 1.1),
     "cluster_vs_single": Bar(">=", None),
 }
-BARS = {**LOCKS, **TURNS, **POLICIES}
+CONVERSATIONS = {
+    "overhead_ms": Bar("<=", 3),
+    "http_turns_per_s": Bar(">=", None),
+    "http_vs_unguarded": Bar(">=", None),
+}
+BARS = {**LOCKS, **TURNS, **POLICIES, **CONVERSATIONS}
 """A name that two subjects have means the same, and has the same bar."""
 
 

@@ -12,6 +12,7 @@ PEERS = {
     "locks": {**REDIS_PY, "python-redis-lock": "bench", "pottery": "bench"},
     "turns": REDIS_PY,
     "policies": REDIS_PY,
+    "conversations": {**REDIS_PY, "fastapi": "server", "uvicorn": "server"},
 }
 """By subject: package -> the extra that brings it."""
 

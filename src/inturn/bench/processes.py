@@ -15,6 +15,21 @@ from inturn.errors import InTurnError
 @asynccontextmanager
 async def started(module: str, place: Place, count: int) -> AsyncIterator[list[Process]]:
     """`count` times that module, with the place as its arguments; each has written its first line: it is ready."""
+    async with _running(module, place, count) as workers:
+        for worker in workers:
+            await line_of(worker)
+        yield workers
+
+
+@asynccontextmanager
+async def first_lines(module: str, place: Place, count: int) -> AsyncIterator[list[bytes]]:
+    """The same, where what matters is what that line says."""
+    async with _running(module, place, count) as workers:
+        yield [await line_of(worker) for worker in workers]
+
+
+@asynccontextmanager
+async def _running(module: str, place: Place, count: int) -> AsyncIterator[list[Process]]:
     workers: list[Process] = []
     try:
         for _ in range(count):
@@ -25,8 +40,6 @@ async def started(module: str, place: Place, count: int) -> AsyncIterator[list[P
                     stdin=PIPE, stdout=PIPE, start_new_session=True, limit=2**24,
                 )
             )  # fmt: skip
-        for worker in workers:
-            await line_of(worker)
         yield workers
     finally:
         for worker in workers:

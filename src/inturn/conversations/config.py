@@ -26,8 +26,8 @@ class OrchestratorConfig:
     agent_timeout: float = 120.0
     """Seconds that the agent may take in all."""
     wait: float = 60.0
-    """Seconds that a turn waits for the ones before it, where the policy lets it wait."""
-    dedup_window: float = 3600.0
+    """Seconds that a turn waits for the ones before it, where the policy lets it, and a repeat for the first."""
+    dedup_window: float = DAY_S
     """Seconds in which a repeated `message_id` gets the first response."""
     context_chars: int = MAX_CHARS
     max_text: int = MAX_WORDS

@@ -7,7 +7,8 @@ nothing was saved.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,8 @@ Parser = Callable[[Sequence[NormalizedMessage]], ParsedTurn]
 ContextBuilder = Callable[[WorkflowState, str], str]
 OnActivity = Callable[[Activity], None]
 
+_MAX_PIECE = 16_000
+
 
 def nobody(activity: Activity) -> None:
     """Where nobody listens while the agent answers."""
@@ -45,6 +48,8 @@ class Utterance:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
+    """The parts that each turn goes through."""
+
     agent: Agent
     parser: Parser
     context_builder: ContextBuilder
@@ -55,7 +60,7 @@ class Loop:
     ) -> WorkflowResponse:
         """Changes `state`, and answers what to respond."""
         started_at = clock.now()
-        before = state.model_copy(deep=True)
+        before = _visible(state)
         ask = self._ask(state, definition, given)
         activities = await self._answers(ask, given.hear, watched)
         messages = normalize_activities(activities)
@@ -71,7 +76,7 @@ class Loop:
             progress=Progress.of(state, definition),
             turn_meta=TurnMeta(
                 turn_number=state.turn_count,
-                state_changed=_visible(state) != _visible(before),
+                state_changed=_visible(state) != before,
                 collected_this_turn=collected,
             ),
             latency_ms=round((clock.now() - started_at) * 1000, 3),
@@ -91,10 +96,15 @@ class Loop:
     async def _answers(self, ask: Ask, *listeners: OnActivity) -> list[Activity]:
         kept = []
         try:
-            async with asyncio.timeout(self.agent_timeout_s) as limit:
-                async for activity in self.agent.ask(ask):
+            async with asyncio.timeout(self.agent_timeout_s) as limit, _closing(self.agent.ask(ask)) as answering:
+                async for given in answering:
+                    activity = Activity.read(given)
+                    if activity is None:
+                        continue
                     if activity.type == "message":
                         kept.append(activity)
+                    elif activity.text:
+                        activity.text = clean.text(activity.text, _MAX_PIECE)
                     for listener in listeners:
                         listener(activity)
         except TimeoutError as error:
@@ -103,6 +113,11 @@ class Loop:
             why = f"did not finish within {self.agent_timeout_s:g} s"
             raise AgentTimeout(self.agent.name, why) from error
         return kept
+
+
+def _closing(answering: AsyncIterator[Activity]) -> AbstractAsyncContextManager[AsyncIterator[Activity]]:
+    """A generator that is left halfway is closed at once: it may hold a connection."""
+    return aclosing(answering) if isinstance(answering, AsyncGenerator) else nullcontext(answering)
 
 
 def _merge(
@@ -128,7 +143,10 @@ def _move(state: WorkflowState, definition: WorkflowDefinition, given: Utterance
     state.turn_count += 1
     state.status = {"complete": "completed", "error": "error"}.get(parsed.next_action or "", "active")  # type: ignore[assignment]
     state.stand_at(definition)
-    state.memory = clean.plain(ask.memory, MAX_MEMORY)
+    try:
+        state.memory = clean.plain(ask.memory, MAX_MEMORY)
+    except clean.NotPlain as error:
+        raise RuntimeError(f"what the agent wants to remember cannot be kept: it is {error}") from error
     texts = [message.text for message in parsed.messages if message.kind == "text" and message.role == "assistant"]
     state.last_recommendation = clean.text(parsed.prompt or (texts[-1] if texts else ""), 1000)
     state.suggested_input_type = parsed.input_type

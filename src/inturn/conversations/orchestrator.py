@@ -170,7 +170,7 @@ class WorkflowOrchestrator:
         done = await self._by_policy(conversation_id, said, owner)
         turn_id = done.repeats.get(said.message_id or "")
         if turn_id is not None:
-            return await self.sessions.first_response(conversation_id, turn_id, owner)
+            return await self.sessions.first_response(self.sessions.receipt(conversation_id, turn_id), owner)
         assert done.response is not None, "what was no repeat was answered"
         return done.response
 
@@ -212,10 +212,10 @@ class WorkflowOrchestrator:
                 return await self._answer(turn, conversation_id, owner, turn_id, begin())
         except _OnlyRepeats as only:
             return _Done(None, only.repeats)
-        except DuplicateMessage:
-            assert turn_id is not None, "only a message with an id has a duplicate"
+        except DuplicateMessage as duplicate:
+            first = duplicate.receipt
         try:
-            return _Done(await self.sessions.first_response(conversation_id, turn_id, owner), {})
+            return _Done(await self.sessions.first_response(first, owner), {})
         except ResultExpired:  # it ran when we came, and has failed since: it is ours to try
             return await self._turn(conversation_id, owner, turn_id, begin, busy)
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 
 from inturn.app import InTurn
 from inturn.conversations.event import lane_name
+from inturn.errors import MailboxFull
 from inturn.locks import arguments
 
 PRESENCE_TTL_S = 86400.0
@@ -65,7 +66,7 @@ class LanePresence:
             now_s = self._app.runtime.now_s()
             until = {agent: at for agent, at in turn.state.until.items() if at > now_s and agent != agent_id}
             if online and len(until) >= MAX_AGENTS:
-                raise ValueError(f"agent_id={agent_id!r}: {MAX_AGENTS} agents are online already")
+                raise MailboxFull(key, len(until))
             if online:
                 until[agent_id] = now_s + lasts_s
             turn.state = Online(tenant_id=tenant_id, until=until)

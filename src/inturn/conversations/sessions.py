@@ -14,7 +14,7 @@ from inturn.conversations.parse import ParsedTurn
 from inturn.conversations.plain import WorkflowStateStore
 from inturn.conversations.response import Progress, SessionView, StateView, TurnMeta, WorkflowResponse
 from inturn.conversations.state import BusyTurn, Owner, WorkflowState
-from inturn.errors import DefinitionError, StateMismatch, UnknownConversation
+from inturn.errors import DefinitionError, LaneTimeout, StateMismatch, UnknownConversation
 from inturn.lanes import template
 from inturn.lanes.admin import LaneInfo
 from inturn.lanes.effects import Turn
@@ -23,9 +23,6 @@ from inturn.lanes.receipt import Receipt
 from inturn.store import clock
 from inturn.workflows.card import card_of
 from inturn.workflows.definition import StepDefinition, WorkflowDefinition
-
-REPEAT_WAIT_S = 60.0
-"""How long a repeat waits for the response of the first, while that runs."""
 
 
 def by_id(definition: WorkflowDefinition | Mapping[str, WorkflowDefinition]) -> Mapping[str, WorkflowDefinition]:
@@ -117,13 +114,19 @@ class Sessions:
             raise StateMismatch(key, str(error)) from error
         return must_own(state, conversation_id, owner), info
 
-    async def first_response(self, conversation_id: str, turn_id: str, owner: Owner | None) -> WorkflowResponse:
-        """Of a turn that was committed, or that runs now. `ResultExpired` if it has failed."""
-        receipt = Receipt("duplicate", lane(conversation_id), "", turn_id, 0, self._app.runtime)
-        kept = await receipt.result(timeout=REPEAT_WAIT_S)
+    def receipt(self, conversation_id: str, turn_id: str) -> Receipt:
+        return Receipt("duplicate", lane(conversation_id), "", turn_id, 0, self._app.runtime)
+
+    async def first_response(self, receipt: Receipt, owner: Owner | None) -> WorkflowResponse:
+        """Of a turn that was committed, or that runs now. `ResultExpired` if it has failed, or is not kept any more."""
+        try:
+            kept = await receipt.result(timeout=self._config.wait)
+        except TimeoutError as error:
+            raise LaneTimeout(receipt.key, self._config.wait) from error
+        response = WorkflowResponse.model_validate(kept["response"])
         if owner is not None and kept["owner"] != owner.model_dump():
-            raise UnknownConversation(conversation_id)
-        return WorkflowResponse.model_validate(kept["response"])
+            raise UnknownConversation(response.conversation_id)
+        return response
 
     async def forget_plain(self, conversation_id: str) -> None:
         """Or the session that was ended would be found there, and adopted anew."""

@@ -64,12 +64,16 @@ def _written(value: Any) -> Any:
 
 
 def _must_be(field: FieldDefinition) -> str:
-    """What the field itself says of a value that is nothing."""
-    try:
-        field.check("" if field.pattern is None else field.pattern)
-    except ValueError as error:
-        return str(error)
-    return "must fit"
+    if field.pattern is not None:
+        return f"must match {field.pattern}"
+    return _MUST_BE[field.type]
+
+
+_MUST_BE = {
+    "text": "must have 1 to 4000 characters", "number": "must be a number", "integer": "must be a whole number",
+    "date": "must be a date", "email": "must be an e-mail address", "boolean": "must be yes or no",
+    "choice": "must be one of those in the list",
+}  # fmt: skip
 
 
 def _kind(field: FieldDefinition) -> dict[str, Any]:

@@ -1,0 +1,179 @@
+"""The official Copilot Studio client: one for all calls, over one pool of connections.
+
+The client itself opens a session per call and remembers the conversation of whichever call came last. So every call has
+a `Call` of its own that hears the response first: it knows the conversation, the status and what the service said.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
+from contextvars import ContextVar
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, cast
+
+import aiohttp
+from microsoft_agents.activity import Activity, ConversationAccount
+from microsoft_agents.copilotstudio.client import ConnectionSettings, CopilotClient
+
+from inturn.agents.failure import by_status, short
+from inturn.errors import AgentError, AgentTimeout, AgentUnavailable
+
+Token = str | Callable[[], Awaitable[str]]
+
+CONNECT_S = 10.0
+_MOST_OF_A_LINE = 4 * 1024 * 1024
+"""A card comes as one line of the stream, and aiohttp takes lines of twice its buffer."""
+
+
+class StatusError(Exception):
+    """The service answered with a status other than 200."""
+
+    def __init__(self, status: int, said: str) -> None:
+        super().__init__(f"status {status}")
+        self.status = status
+        self.said = said
+
+
+class NoToken(Exception):
+    """Whoever should give the token failed."""
+
+
+@dataclass
+class Call:
+    conversation_id: str = ""
+    response: aiohttp.ClientResponse | None = None
+
+
+_CALL: ContextVar[Call | None] = ContextVar("inturn_copilot_call", default=None)
+
+
+async def _hear(response: aiohttp.ClientResponse) -> None:
+    """aiohttp calls this for every response, before the client reads it."""
+    call = _CALL.get()
+    if call is not None:
+        call.response = response
+        call.conversation_id = response.headers.get("x-ms-conversationid") or call.conversation_id
+    if response.status != 200:
+        try:
+            body = await response.content.read(4000)
+        finally:
+            response.close()
+        raise StatusError(response.status, _message(body.decode("utf-8", "replace")))
+
+
+def _message(body: str) -> str:
+    """The service's own sentence, if its error has one."""
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return body
+    for inner in (found.get("error"), found) if isinstance(found, dict) else ():
+        if isinstance(inner, dict) and isinstance(inner.get("message"), str):
+            return str(inner["message"])
+    return body
+
+
+class Link:
+    def __init__(
+        self, settings_or_client: ConnectionSettings | CopilotClient, token: Token | None, timeout: float
+    ) -> None:
+        self._timeout = timeout
+        self._connector: aiohttp.TCPConnector | None = None
+        self._token = token
+        self._secret = ""
+        self._client: CopilotClient | None = None
+        if isinstance(settings_or_client, CopilotClient):
+            if token is not None:
+                raise ValueError("token: a client has its own")
+            self._client = settings_or_client
+            self._secret = str(getattr(settings_or_client, "_token", ""))
+            self._settings = settings_or_client.settings
+            self._settings.client_session_settings.setdefault("raise_for_status", _hear)
+        else:
+            if token is None:
+                raise ValueError("token: must be a text, or an async function that gives one")
+            self._settings = settings_or_client
+
+    async def start(self, call: Call, *, greets: bool) -> AsyncGenerator[dict[str, Any], None]:
+        client = await self._current()
+        return self._heard(call, client.start_conversation(emit_start_conversation_event=greets))
+
+    async def send(self, call: Call, conversation_id: str, **said: Any) -> AsyncGenerator[dict[str, Any], None]:
+        """A message of the user: its `text`, or the `value` of a card."""
+        client = await self._current()
+        activity = Activity(type="message", conversation=ConversationAccount(id=conversation_id), **said)
+        return self._heard(call, client.ask_question_with_activity(activity))
+
+    async def aclose(self) -> None:
+        if self._connector is not None:
+            await self._connector.close()
+
+    async def _current(self) -> CopilotClient:
+        """The client of this process. A new token makes a new one, over the same connections."""
+        if self._token is None:
+            return cast(CopilotClient, self._client)
+        token = await self._token_now(self._token)
+        if self._client is None or token != self._secret:
+            if self._connector is None:
+                self._connector = aiohttp.TCPConnector(limit=0)
+            settings = copy(self._settings)  # the client writes what it discovers into its settings
+            settings.client_session_settings = {
+                "connector": self._connector,
+                "connector_owner": False,
+                "read_bufsize": _MOST_OF_A_LINE // 2,
+                "timeout": aiohttp.ClientTimeout(
+                    total=None, sock_connect=min(CONNECT_S, self._timeout), sock_read=self._timeout
+                ),
+                "raise_for_status": _hear,
+                **self._settings.client_session_settings,
+            }
+            self._client, self._secret = CopilotClient(settings, token), token
+        return self._client
+
+    async def _token_now(self, token: Token) -> str:
+        if isinstance(token, str):
+            return token
+        try:
+            return await token()
+        except Exception as error:
+            raise NoToken(f"{type(error).__name__}: {error}") from error
+
+    async def _heard(self, call: Call, activities: AsyncIterable[Activity]) -> AsyncGenerator[dict[str, Any], None]:
+        stream = cast(AsyncGenerator[Activity, None], activities)
+        try:
+            while True:
+                # Set for this step alone: the next one may be taken by another task.
+                mine = _CALL.set(call)
+                try:
+                    activity = await anext(stream)
+                except StopAsyncIteration:
+                    return
+                finally:
+                    _CALL.reset(mine)
+                read = activity.model_dump(mode="json", by_alias=True, exclude_unset=True)
+                call.conversation_id = call.conversation_id or (read.get("conversation") or {}).get("id") or ""
+                yield read
+        finally:
+            await stream.aclose()
+            # Closing the outermost of the client's generators leaves the inner ones, and the connection, to the
+            # garbage collector; a response that was read to its end has given its connection back already.
+            if call.response is not None:
+                call.response.close()
+
+    def translated(self, agent: str, error: Exception) -> AgentError:
+        if isinstance(error, StatusError):
+            return by_status(agent, error.status, self._said(error.said))
+        if isinstance(error, NoToken):
+            return AgentUnavailable(agent, "got no token", self._said(str(error)))
+        if isinstance(error, TimeoutError):
+            return AgentTimeout(agent, "did not answer in time")
+        if isinstance(error, aiohttp.ClientConnectorError):
+            return AgentUnavailable(agent, "cannot be reached", self._said(str(error)))
+        if isinstance(error, aiohttp.ClientError):
+            return AgentUnavailable(agent, "broke off", self._said(f"{type(error).__name__}: {error}"))
+        return AgentUnavailable(agent, "sent what cannot be read", self._said(f"{type(error).__name__}: {error}"))
+
+    def _said(self, text: str) -> str:
+        return short(text, [self._secret])

@@ -1,0 +1,118 @@
+"""Which of a field's choices is meant: by its words, its number, the beginning of it, or nearly so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+
+from inturn.agents.reading.words import STOP, stem, words
+
+_ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth".split()
+_NUMBER = re.compile(r"(?:option|choice|number|no\.?|nr\.?|#)?\s*#?\s*([0-9]{1,4})\s*[.)]?", re.IGNORECASE)
+_PLACE = re.compile(rf"(?:the\s)?({'|'.join(_ORDINALS)}|last)(?:\s(?:one|option|choice))?[.!]?", re.IGNORECASE)
+_NOT = frozenset("not isn't no never without".split())
+_CLOSE = 0.8
+_LONGEST = 80
+
+
+class Ambiguous(ValueError):
+    """More than one choice fits."""
+
+    def __init__(self, fitting: Sequence[str]) -> None:
+        super().__init__(f"could be {' or '.join(fitting)}: which one?")
+
+
+def choose(choices: Sequence[str], phrase: str) -> str | None:
+    """The choice that an answer to the question means; `None` if there is none. Raises `Ambiguous`."""
+    phrase = phrase.strip(" .!?,;:\"'")
+    same = [choice for choice in choices if words(choice) == words(phrase) and words(phrase)]
+    if same:
+        return same[0]
+    placed = _by_place(choices, phrase)
+    if placed is not None:
+        return placed
+    for fitting in (named(choices, phrase), _by_words(choices, phrase), _nearly(choices, phrase)):
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            raise Ambiguous(fitting)
+    return None
+
+
+def named(choices: Sequence[str], text: str) -> list[str]:
+    """The choices whose whole label stands in the text, unless it says `not` in front of it."""
+    said = words(text)
+    found = {}
+    for choice in choices:
+        label = words(choice)
+        for at in range(len(said) - len(label) + 1 if label else 0):
+            if said[at : at + len(label)] == label and not _NOT & set(said[max(0, at - 2) : at]):
+                found[choice] = (at, at + len(label))
+    # `Mobile app` is not also `app`
+    return [
+        choice
+        for choice, (start, end) in found.items()
+        if not any(begin <= start and end <= stop and stop - begin > end - start for begin, stop in found.values())
+    ]
+
+
+def is_everyday(choice: str) -> bool:
+    """A label that people write without meaning it: one small word such as `Other`."""
+    label = words(choice)
+    return all(word in STOP or word in ("other", "others", "else", "none", "question") for word in label)
+
+
+def _by_place(choices: Sequence[str], phrase: str) -> str | None:
+    number = _NUMBER.fullmatch(phrase)
+    if number:
+        place = int(number[1])
+        return choices[place - 1] if 1 <= place <= len(choices) else None
+    ordinal = _PLACE.fullmatch(phrase)
+    if ordinal is None or not choices:
+        return None
+    word = ordinal[1].casefold()
+    place = len(choices) if word == "last" else _ORDINALS.index(word) + 1
+    return choices[place - 1] if place <= len(choices) else None
+
+
+def _by_words(choices: Sequence[str], phrase: str) -> list[str]:
+    """Choices that have every word of a short answer, or begin with it; small words count only if there is nothing else."""
+    said = words(phrase)[:12]
+    telling = [word for word in said if word not in STOP and word not in _LEAD] or said
+    if not telling or len(phrase) > _LONGEST or _NOT & set(said):
+        return []
+    begins = [choice for choice in choices if choice.casefold().startswith(phrase.casefold())]
+    if begins and len(phrase) >= 2:
+        return begins
+    return [choice for choice in choices if all(_has(choice, word) for word in telling)]
+
+
+_LEAD = frozenset("think guess use using mean one option pick choose take prefer via say suppose rather".split())
+
+
+def _has(choice: str, word: str) -> bool:
+    return any(
+        stem(own) == stem(word) or (len(word) >= 3 and own.startswith(word)) for own in words(choice)
+    )  # fmt: skip
+
+
+def _nearly(choices: Sequence[str], phrase: str) -> list[str]:
+    if len(phrase) > _LONGEST:
+        return []
+    said = [word for word in words(phrase) if word not in STOP and word not in _LEAD]
+    best, fitting = _CLOSE, []
+    for choice in choices:
+        near = max((_likeness(label, said) for label in (words(choice), *([each] for each in words(choice)))), default=0.0)
+        if near > best:
+            best, fitting = near, [choice]
+        elif near == best and near > _CLOSE:
+            fitting.append(choice)
+    return fitting
+
+
+def _likeness(label: Sequence[str], said: Sequence[str]) -> float:
+    one, other = " ".join(label), " ".join(said)
+    if len(one) < 3 or len(other) < 3 or one in STOP:
+        return 0.0
+    return SequenceMatcher(None, one, other, autojunk=False).ratio()

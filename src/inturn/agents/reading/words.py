@@ -1,0 +1,84 @@
+"""Words of a text: tidied, cut into sentences and clauses, reduced to stems that can be compared."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+MAX_READ = 8000
+"""More of a message than this many characters is not read: no field takes so much."""
+
+_SAME = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "“": '"', "”": '"', "‐": "-", "‑": "-", "−": "-", "\xa0": " "})  # noqa: RUF001
+_BLANKS = re.compile(r"[^\S\n]+")
+_BREAK = re.compile(r"(?<=[.!?;])\s+|\s*\n\s*")
+_CLAUSE = re.compile(r"(?<!\d),\s+|,\s+(?!\d)|,?\s+(?:and|but|plus|also)\s+(?:also\s+)?|\s+[-–]\s+", re.IGNORECASE)  # noqa: RUF001
+_WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
+
+STOP = frozenset(
+    "a about all also am an and any are as at be been but by can could did do does doing for from get give had has have "
+    "he her here him his how i if in into is it its just like me my no not of on one or our please she should so some "
+    "tell than that the their them then there these they this those to too up us very was we were what when where "
+    "which who whom whose why will with would yes you your hi hello hey thanks thank ok okay really want need know "
+    "i'm i'd i've i'll it's that's what's don't can't won't you're we're there's isn't doesn't didn't happen happens".split()
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of the message, by where it stands."""
+
+    text: str
+    start: int
+    end: int
+
+
+def tidy(text: str) -> str:
+    """One kind of quotes and blanks, and nothing that cannot be encoded."""
+    text = text[:MAX_READ].encode("utf-8", "replace").decode("utf-8").translate(_SAME)
+    return _BLANKS.sub(" ", text.replace("\r", "\n")).strip()
+
+
+def sentences(text: str) -> list[Span]:
+    return _cut(Span(text, 0, len(text)), _BREAK)
+
+
+def clauses(sentence: Span) -> list[Span]:
+    """Parts between commas, `and` and `but`; a comma inside `30, 2026` joins."""
+    return _cut(sentence, _CLAUSE)
+
+
+def _cut(whole: Span, at: re.Pattern[str]) -> list[Span]:
+    parts, begin = [], 0
+    for found in at.finditer(whole.text):
+        parts.append((begin, found.start()))
+        begin = found.end()
+    parts.append((begin, len(whole.text)))
+    return [
+        Span(whole.text[start:end], whole.start + start, whole.start + end)
+        for start, end in parts
+        if whole.text[start:end].strip()
+    ]
+
+
+def words(text: str) -> list[str]:
+    return [found.replace("e-mail", "email") for found in _WORD.findall(text.casefold())]
+
+
+def stem(word: str) -> str:
+    """Near enough to compare `affects`, `affected` and `affecting`."""
+    word = word.removesuffix("'s")
+    for ending in ("ing", "ies", "ed", "es", "s", "e", "y"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)]
+    return word
+
+
+def stems(text: str) -> set[str]:
+    """What the text is about: its words without the small ones."""
+    return {stem(word) for word in words(text) if word not in STOP}
+
+
+def quoted(text: str) -> str:
+    """A user's words in our answer, short."""
+    line = " ".join(text.split())
+    return f"“{line if len(line) <= 60 else line[:57] + '…'}”"
