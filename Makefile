@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test check format bench chaos lock clean
+.PHONY: help setup run demo test check format bench chaos lock clean
 
 VENV  := .venv
 BIN   := $(VENV)/bin
@@ -36,7 +36,10 @@ $(STAMP): pyproject.toml requirements.lock
 	@$(PIP) check
 	@touch $@
 
-run: setup ## Show the race and its cure in the terminal.
+run: setup ## Serve the API and the chat page on http://127.0.0.1:8420.
+	@exec $(BIN)/inturn serve $(ARGS)
+
+demo: setup ## Show the race and its cure in the terminal.
 	@$(BIN)/inturn demo $(ARGS)
 
 test: setup ## Run the tests; they bring up private servers themselves.

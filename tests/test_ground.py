@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LOCK = (ROOT / "requirements.lock").read_text()
 PIN = re.compile(r"^([a-z0-9-]+)==([^\s;\\]+)(?: ;[^\\]*)?((?: *\\\n +--hash=sha256:[0-9a-f]{64})+)$", re.MULTILINE)
-TARGETS = {"help", "setup", "run", "test", "check", "format", "bench", "chaos", "lock", "clean"}
+TARGETS = {"help", "setup", "run", "demo", "test", "check", "format", "bench", "chaos", "lock", "clean"}
 EXTRAS = {"redis", "server", "rabbitmq", "postgres", "telegram", "celery", "copilot", "bench", "all"}
 HOSTS = [".".join(name) for name in (("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "org"), ("npmjs", "com"))]
 

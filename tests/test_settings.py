@@ -28,6 +28,8 @@ FALLBACKS = [
         "http://ours:8000",
         "https://theirs/tasks",
     ),
+    ("openai_base_url", "INTURN_OPENAI_BASE_URL", "OPENAI_BASE_URL", "http://ours/v1", "https://theirs/v1"),
+    ("openai_api_key", "INTURN_OPENAI_API_KEY", "OPENAI_API_KEY", "our-key", "their-key"),
 ]
 
 
@@ -51,6 +53,10 @@ def test_without_variables_the_defaults_hold() -> None:
     assert settings.rabbitmq_url is settings.database_url is settings.tasks_service_base_url is None
     assert settings.allow_eviction is False
     assert settings.log_level == "INFO"
+    assert (settings.agent, settings.agent_timeout) == (("offline",), 60.0)
+    assert settings.openai_base_url is settings.openai_model is settings.copilot_direct_url is None
+    assert settings.copilot_environment_id is settings.copilot_agent is None
+    assert settings.openai_api_key is settings.copilot_token is None
 
 
 def test_the_process_environment_is_read_when_none_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,6 +104,22 @@ def test_a_bad_time_is_named_as_the_user_set_it(name: str, value: str) -> None:
         ("INTURN_NAMESPACE", "a" * 65, "must be 1 to 64 letters, digits or any of _ . -"),
         ("INTURN_ALLOW_EVICTION", "perhaps", "must be true or false"),
         ("INTURN_LOG_LEVEL", "loud", "must be DEBUG, INFO, WARNING, ERROR or CRITICAL"),
+        (
+            "INTURN_AGENT",
+            "siri",
+            "must be one or more of offline, openai, copilot_studio, separated by commas, each once",
+        ),
+        (
+            "INTURN_AGENT",
+            "openai,,offline",
+            "must be one or more of offline, openai, copilot_studio, separated by commas, each once",
+        ),
+        (
+            "INTURN_AGENT",
+            "openai,openai",
+            "must be one or more of offline, openai, copilot_studio, separated by commas, each once",
+        ),
+        ("OPENAI_BASE_URL", "localhost:11434", "must be a URL that starts with one of http://, https://"),
         ("RABBITMQ_URL", "redis://h", "must be a URL that starts with one of amqp://, amqps://"),
         ("DATABASE_URL", "somewhere", "must be a URL such as postgresql://user@host/name"),
         ("TASKS_SERVICE_BASE_URL", "http:///x", "must be a URL that starts with one of http://, https://"),
@@ -152,6 +174,22 @@ def test_a_password_is_not_shown_by_repr_or_str() -> None:
     settings = Settings(url="redis://user:hunter2@h/0", rabbitmq_url="amqp://user:hunter2@h/")
     assert "hunter2" not in repr(settings) + str(settings)
     assert "redis://user:***@h/0" in repr(settings)
+
+
+def test_a_key_or_token_is_not_shown_by_repr_or_str() -> None:
+    settings = load_settings({"OPENAI_API_KEY": " hunter2 ", "INTURN_COPILOT_TOKEN": "hunter2"})
+    assert "hunter2" not in f"{settings!r}{settings}{settings.model_dump()}"
+    assert settings.openai_api_key is not None
+    assert settings.openai_api_key.get_secret_value() == "hunter2"
+
+
+def test_agents_are_named_in_the_order_in_which_they_are_asked() -> None:
+    assert load_settings({"INTURN_AGENT": " openai, copilot_studio ,offline"}).agent == (
+        "openai",
+        "copilot_studio",
+        "offline",
+    )
+    assert Settings(agent=("openai", "offline")).agent == ("openai", "offline")
 
 
 def test_a_url_without_password_is_not_changed_by_masking() -> None:

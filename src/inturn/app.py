@@ -251,9 +251,8 @@ class InTurn:
         """An inline turn: `async with app.turn(key) as turn:`; it commits at the end of the block, if nothing raised.
 
         It stands in one order with the submitted messages. `wait`: seconds to wait for it, `None` as long as it takes.
-        `busy`: "wait" (or "queue"), "reject" (`LaneBusy` at once), or "interrupt": wait, but end the turn that runs if it
-        allows that. `interruptible`: messages and turns that interrupt may end it; the block is then left by
-        `Interrupted`.
+        `busy`: "wait" (or "queue"), "reject" (`LaneBusy` at once), or "interrupt": wait, but end the turn that runs, if
+        it allows that. `interruptible`: messages and turns that interrupt may end it: its block raises `Interrupted`.
         `DuplicateMessage` carries the receipt of a message that runs already or was committed before.
         """
         timing = self.runtime.timing

@@ -52,6 +52,11 @@ the JSON of one lane:
 
 WORKER = "Run the handlers of an app until SIGTERM or SIGINT: running turns may finish, the rest is handed back."
 
+SERVE = """\
+Serve the HTTP API, a worker and the chat page until SIGTERM or SIGINT: running turns may finish, then it stops. Without
+API keys (INTURN_API_KEYS_FILE, INTURN_API_KEYS) it serves this machine alone.
+"""
+
 BENCH_FIELDS = """\
 the JSON holds each figure under its own name, and beside them
   details   by figure: value, bar, reached (null: only reported), unit, and the medians of each side, by round
@@ -88,7 +93,10 @@ def _run(arguments: argparse.Namespace) -> int:
         return run_bench(arguments)
     from inturn import terminal
 
-    commands = {"locks": terminal.run_locks, "lanes": terminal.run_lanes, "worker": terminal.run_worker}
+    commands = {
+        "locks": terminal.run_locks, "lanes": terminal.run_lanes, "worker": terminal.run_worker,
+        "serve": terminal.run_serve,
+    }  # fmt: skip
     return commands[arguments.command](arguments)
 
 
@@ -110,6 +118,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="inturn", description="Every conversation, in turn.")
     parser.add_argument("--version", action="version", version=f"inturn {version('inturn')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", title="commands")
+    _add_serve(commands.add_parser("serve", help="serve the HTTP API, a worker and the chat page", description=SERVE))
     _add_demo(commands.add_parser("demo", help="show a race of eight processes, and its cure; needs no server"))
     _add_worker(commands.add_parser("worker", help="run the handlers of an app", description=WORKER))
     _add_lanes(commands.add_parser("lanes", help="look at the lanes of a store, and at dead letters"))
@@ -125,6 +134,17 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
     policies.add_argument("--url", help="play on this store (default: an SQLite file that is gone afterwards)")
     policies.add_argument("--fast", action="store_true", help="four times as fast, and only the result")
     policies.add_argument("--pictures", metavar="FOLDER", type=Path, help="draw the tables as SVG instead of playing")
+
+
+def _add_serve(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", help="the address to listen on (default: INTURN_HOST, else 127.0.0.1)")
+    parser.add_argument("--port", type=int, help="the port; 0 takes a free one (default: INTURN_PORT, else 8420)")
+    parser.add_argument("--url", help="the store (default: INTURN_URL, REDIS_URL, else sqlite:///inturn.db)")
+    parser.add_argument("--namespace", help="the namespace in it (default: INTURN_NAMESPACE, else inturn)")
+    parser.add_argument(
+        "--workflows", metavar="PATH", help="a folder or file of workflow definitions (INTURN_WORKFLOWS)"
+    )
+    parser.add_argument("--grace", type=float, default=30, help="seconds to finish after a signal (default: 30)")
 
 
 def _add_worker(parser: argparse.ArgumentParser) -> None:

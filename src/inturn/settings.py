@@ -20,6 +20,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SecretStr,
     ValidationError,
     ValidatorFunctionWrapHandler,
     WrapValidator,
@@ -31,6 +32,8 @@ from inturn.errors import SettingsError
 STORE_SCHEMES = (
     "sqlite", "redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster",
 )  # fmt: skip
+
+AGENTS = ("offline", "openai", "copilot_studio")
 
 
 def mask(text: str) -> str:
@@ -70,6 +73,12 @@ def _url(*schemes: str, needs_host: bool = False) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _all_different(names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(names)) != len(names):
+        raise ValueError("one of them comes twice")
+    return names
+
+
 def _schemes(names: Iterable[str]) -> str:
     return "be a URL that starts with one of " + ", ".join(f"{name}://" for name in names)
 
@@ -85,6 +94,15 @@ StoreUrl = Annotated[str, _url(*STORE_SCHEMES), _must(_schemes(STORE_SCHEMES))]
 AmqpUrl = Annotated[str, _url("amqp", "amqps", needs_host=True), _must(_schemes(("amqp", "amqps")))]
 HttpUrl = Annotated[str, _url("http", "https", needs_host=True), _must(_schemes(("http", "https")))]
 DatabaseUrl = Annotated[str, _url(), _must("be a URL such as postgresql://user@host/name")]
+AgentNames = Annotated[
+    tuple[Literal["offline", "openai", "copilot_studio"], ...],
+    Field(min_length=1),
+    BeforeValidator(lambda value: [name.strip() for name in value.split(",")] if isinstance(value, str) else value),
+    AfterValidator(_all_different),
+    _must(f"be one or more of {', '.join(AGENTS)}, separated by commas, each once"),
+]
+Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:%-]{1,253}$"), _must("be an address or a name of this machine")]
+Port = Annotated[int, Field(ge=0, le=65535), _must("be a port from 1 to 65535, or 0 for any that is free")]
 LogLevel = Annotated[
     Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"],
     BeforeValidator(lambda value: value.upper() if isinstance(value, str) else value),
@@ -121,6 +139,27 @@ class Settings(BaseModel):
     tasks_service_base_url: HttpUrl | None = Field(
         None, validation_alias=AliasChoices("INTURN_TASKS_SERVICE_BASE_URL", "TASKS_SERVICE_BASE_URL")
     )
+    agent: AgentNames = Field(("offline",), validation_alias=AliasChoices("INTURN_AGENT"))
+    """In the order in which they are asked."""
+    agent_timeout: Seconds = Field(60.0, validation_alias=AliasChoices("INTURN_AGENT_TIMEOUT"))
+    openai_base_url: HttpUrl | None = Field(
+        None, validation_alias=AliasChoices("INTURN_OPENAI_BASE_URL", "OPENAI_BASE_URL")
+    )
+    openai_api_key: SecretStr | None = Field(
+        None, validation_alias=AliasChoices("INTURN_OPENAI_API_KEY", "OPENAI_API_KEY")
+    )
+    openai_model: str | None = Field(None, validation_alias=AliasChoices("INTURN_OPENAI_MODEL"))
+    copilot_environment_id: str | None = Field(None, validation_alias=AliasChoices("INTURN_COPILOT_ENVIRONMENT_ID"))
+    copilot_agent: str | None = Field(None, validation_alias=AliasChoices("INTURN_COPILOT_AGENT"))
+    copilot_direct_url: HttpUrl | None = Field(None, validation_alias=AliasChoices("INTURN_COPILOT_DIRECT_URL"))
+    copilot_token: SecretStr | None = Field(None, validation_alias=AliasChoices("INTURN_COPILOT_TOKEN"))
+    host: Host = Field("127.0.0.1", validation_alias=AliasChoices("INTURN_HOST"))
+    port: Port = Field(8420, validation_alias=AliasChoices("INTURN_PORT"))
+    api_keys_file: str | None = Field(None, validation_alias=AliasChoices("INTURN_API_KEYS_FILE"))
+    api_keys: SecretStr | None = Field(None, validation_alias=AliasChoices("INTURN_API_KEYS"))
+    workflows: str | None = Field(None, validation_alias=AliasChoices("INTURN_WORKFLOWS"))
+    turn_lease: Seconds = Field(30.0, validation_alias=AliasChoices("INTURN_TURN_LEASE"))
+    """How long a conversation is busy after the process that answered it was killed."""
     log_level: LogLevel = Field("INFO", validation_alias=AliasChoices("INTURN_LOG_LEVEL"))
     redis_server: str | None = Field(None, validation_alias=AliasChoices("INTURN_REDIS_SERVER"))
 

@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from inturn.services import MissingProgram, PrivateRedis, find
-from inturn.services.find import Compose, Local, find_redis
+from inturn.services.find import Compose, Local, find_chromium, find_redis
 
 APT = """
 echo "$@" >>{log}
@@ -144,3 +144,25 @@ def test_a_container_is_signalled_by_its_name() -> None:
     assert (
         Compose("redis", "redis-server").signal("inturn-redis-x-1", 7, 9) == "docker kill --signal 9 inturn-redis-x-1"
     )
+
+
+def test_a_browser_of_any_of_its_names_is_used(bin_only: Path) -> None:
+    (bin_only / "google-chrome").symlink_to("/bin/true")
+    assert find_chromium() == str(bin_only / "google-chrome")
+    (bin_only / "chromium").symlink_to("/bin/true")
+    assert find_chromium() == str(bin_only / "chromium")
+
+
+def test_root_installs_a_browser_from_debian(bin_only: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    log = stand_in(bin_only, "apt-get", APT.replace("redis-server", "chromium"), "/bin/true")
+    assert find_chromium() == str(bin_only / "chromium")
+    assert "install --yes --no-install-recommends chromium\n" in log.read_text()
+
+
+def test_where_there_is_no_browser_one_sentence_says_what_to_install(
+    bin_only: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(MissingProgram, match=r"^chromium is needed and was not found: install it .*\.$"):
+        find_chromium()

@@ -11,11 +11,22 @@ from hypothesis.stateful import precondition, rule
 
 from inturn.store.lane import Opening, Rule, ident_of
 from inturn.store.sqlite import arrive
-from tests.store.lane_driver import KEY, SELDOM, SHORT, SLOTS, STEP_MS, WHICH
+from tests.store.lane_driver import (
+    HANDLER,
+    HANDLERS,
+    ID,
+    KEYS,
+    SELDOM,
+    SHORT,
+    SLOTS,
+    STEP_MS,
+    LaneDriver,
+)
 from tests.store.lane_life import Lane, Message
 from tests.store.lane_model import LaneModel
-from tests.store.policy_machine import PolicyMachine
 from tests.store.test_lane_property import SQLITE, explore, is_found_out
+
+MOSTLY = st.integers(0, 3).map(lambda number: number > 0)
 
 
 class InterruptingModel(LaneModel):
@@ -41,38 +52,69 @@ class InterruptingModel(LaneModel):
         waiting = lane.in_order()
         return [other for other in waiting[: waiting.index(message)] if other.caller] + [message]
 
-    def _write_off(self, key: str, message: Message, why: bytes, window: int) -> None:
-        """A delayed one is remembered from the time at which it was due."""
-        super()._write_off(key, message, why, window + max(0, message.after - self.now))
 
+class InlineMachine(LaneDriver):
+    """Few rules and one lane, so that much comes together."""
 
-class InlineMachine(PolicyMachine):
     def __init__(self) -> None:
         super().__init__()
         model = InterruptingModel()
         vars(model).update(vars(self.pair.model))
         self.pair.model = model
 
-    @rule(slot=SLOTS, key=KEY, message_id=st.sampled_from(["", "", "1"]), interrupts=st.booleans(), allows=st.booleans(),
-          is_refusing=SELDOM)  # fmt: skip
-    def open(self, slot: int, key: str, message_id: str, interrupts: bool, allows: bool, is_refusing: bool) -> None:
+    @rule(
+        slot=SLOTS,
+        message_id=st.sampled_from(["", "", "", "1"]),
+        interrupts=MOSTLY,
+        allows=MOSTLY,
+        is_refusing=SELDOM,
+    )
+    def open(self, slot: int, message_id: str, interrupts: bool, allows: bool, is_refusing: bool) -> None:
         token, times = self.pair.new_token(slot), self.times
         opening = Opening(
-            key, token, token, ident_of("", message_id or token), bool(message_id), times.ttl, times.limit, times.keep,
-            "wait", 1 if is_refusing else 0, Rule("interrupt" if interrupts else "queue", allows=allows),
+            KEYS[0], token, token, ident_of("", message_id or token), bool(message_id), times.ttl, times.limit,
+            times.keep, "wait", 1 if is_refusing else 0, Rule("interrupt" if interrupts else "queue", allows=allows),
         )  # fmt: skip
         self.openings.append(opening)
         self.pair.begin(opening)
 
     @precondition(lambda self: self.openings)
-    @rule(which=WHICH, is_leaving=st.booleans())
+    @rule(which=st.integers(0, 3), is_leaving=SELDOM)
     def ask_again_or_leave(self, which: int, is_leaving: bool) -> None:
-        """A reply was lost, an offer is confirmed, a turn has ended: of one of the last."""
-        opening = self.openings[-1 - which % min(4, len(self.openings))]
+        """A reply was lost, an offer is confirmed, or somebody gives up: of the last ones that came."""
+        opening = self.openings[-1 - which % len(self.openings)]
         if is_leaving:
             self.pair.leave(0, opening.name, opening.token, opening.ident)
         else:
             self.pair.begin(opening)
+
+    @precondition(lambda self: self.pair.model.lanes)
+    @rule(slot=SLOTS, is_taken=MOSTLY)
+    def go_on(self, slot: int, is_taken: bool) -> None:
+        """Who was interrupted ends, who is offered the turn takes it, and so does a worker."""
+        self.end_what_was_interrupted(slot)
+        if is_taken:
+            offered = {lane.token for lane in self.pair.model.lanes.values() if lane.lapses}
+            for opening in [opening for opening in self.openings if opening.token in offered]:
+                self.pair.begin(opening)
+            self.claim(slot, HANDLERS, 1)
+
+    @rule(slot=SLOTS, handler=HANDLER, message_id=ID, how=st.sampled_from(["allows", "allows", "interrupt", "queue"]))
+    def text(self, slot: int, handler: str, message_id: str, how: str) -> None:
+        self.put(slot, KEYS[0], handler, message_id, rule=self.times.rule(how))
+
+    @precondition(lambda self: self.running())
+    @rule(slot=SLOTS)
+    def commit(self, slot: int) -> None:
+        for turn in self.running():
+            self.pair.commit(slot, self.effects(turn, "set", [], "", self.times.window))
+
+    @rule(slot=SLOTS, is_stopping=SELDOM)
+    def resume(self, slot: int, is_stopping: bool) -> None:
+        if is_stopping:
+            self.pair.stop(slot, KEYS[0])
+        else:
+            self.pair.resume(slot, KEYS[0])
 
 
 class TimedInlineMachine(InlineMachine):
@@ -93,7 +135,7 @@ def test_redis_answers_as_the_model_does_when_callers_interrupt(redis_url: str) 
     explore(InlineMachine, redis_url, 60, phases=[Phase.reuse, Phase.generate])
 
 
-def test_a_caller_that_interrupts_without_end_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_interrupt_in_a_row_less_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine itself is put to the test."""
-    monkeypatch.setattr(arrive, "MOST_CUTS", 100)
+    monkeypatch.setattr(arrive, "MOST_CUTS", 2)
     is_found_out(tmp_path, TimedInlineMachine)

@@ -10,6 +10,7 @@ import pytest
 from inturn import InTurn
 from inturn.settings import Settings
 from inturn.web import IdempotencyMiddleware
+from tests.web.site import KEYS, Site, opened
 from tests.web.speaking import Shop
 
 MakeTurns = Callable[..., InTurn]
@@ -47,3 +48,15 @@ def shop() -> Shop:
 @pytest.fixture
 async def guarded(shop: Shop, turns: InTurn) -> IdempotencyMiddleware:
     return IdempotencyMiddleware(shop, turns)
+
+
+@pytest.fixture
+async def site(sqlite_url: str, namespace: str) -> AsyncIterator[Site]:
+    async with opened(sqlite_url, namespace) as made:
+        yield made
+
+
+@pytest.fixture
+async def keyed_site(sqlite_url: str, namespace: str) -> AsyncIterator[Site]:
+    async with opened(sqlite_url, namespace, api_keys=KEYS) as made:
+        yield made

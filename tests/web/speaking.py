@@ -82,7 +82,7 @@ class Call:
         """The last word of its type."""
         assert self.header("content-type") == "application/problem+json"
         told = json.loads(self.body)
-        assert set(told) == {"type", "title", "status", "detail"}
+        assert set(told) == {"type", "title", "status", "detail", "code"}
         assert told["status"] == self.status
         return str(told["type"]).rpartition(":")[2]
 

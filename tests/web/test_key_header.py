@@ -40,7 +40,7 @@ def test_what_is_no_key_is_refused_with_400(value: bytes) -> None:
     with pytest.raises(Problem) as refused:
         read_key(value)
     assert refused.value.status == 400
-    assert refused.value.name == "key-malformed"
+    assert refused.value.code == "key-malformed"
 
 
 @given(st.binary(max_size=MAX_VALUE + 50))

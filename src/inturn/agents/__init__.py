@@ -1,1 +1,24 @@
-"""Who answers: one file per provider, one protocol."""
+"""Who answers: one file per provider, one protocol.
+
+No provider's package is imported before its agent is made.
+"""
+
+from inturn.agents.activity import Activity
+from inturn.agents.copilot_studio import CopilotStudioAgent
+from inturn.agents.failover import Failover, failover
+from inturn.agents.offline import OfflineAgent
+from inturn.agents.openai import OpenAIAgent
+from inturn.agents.protocol import Agent, Ask, Said, Situation
+
+__all__ = [
+    "Activity",
+    "Agent",
+    "Ask",
+    "CopilotStudioAgent",
+    "Failover",
+    "OfflineAgent",
+    "OpenAIAgent",
+    "Said",
+    "Situation",
+    "failover",
+]

@@ -20,7 +20,9 @@ def _text(value: Any) -> str:
 
 
 def _object(value: Any) -> dict[str, Any] | None:
-    return {str(name): inner for name, inner in value.items()} if isinstance(value, Mapping) else None
+    if not isinstance(value, Mapping):
+        return None
+    return {name: inner for name, inner in value.items() if isinstance(name, str)}
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:

@@ -87,7 +87,7 @@ class CopilotStudioAgent:
         if not call.conversation_id:
             raise AgentUnavailable(self.name, "began a conversation without saying which")
         ask.memory[_ID] = call.conversation_id
-        return greeting
+        return greeting if greets else []
 
     async def _send(self, ask: Ask, said: dict[str, Any]) -> AsyncGenerator[Activity, None]:
         stream = await self._link.send(self._module.Call(), ask.memory[_ID], **said)

@@ -23,5 +23,5 @@ def short(text: str, secrets: Iterable[str] = ()) -> str:
     for secret in secrets:
         if secret:
             text = text.replace(secret, "***")
-    line = " ".join(text.split())
+    line = " ".join(text.encode("utf-8", "replace").decode().split())  # half a surrogate pair could not be logged
     return line if len(line) <= MOST_SAID else line[: MOST_SAID - 1] + "…"

@@ -71,7 +71,7 @@ class OpenAIAgent:
         text, joiner = "", Joiner()
         scanner = ReplyScanner()
         scanner.is_plain = None if ask.situation else True
-        finish = ""
+        finish = refusal = ""
         try:
             async with await self._completions.create(**self._request(ask)) as stream:
                 while not finish:
@@ -79,7 +79,8 @@ class OpenAIAgent:
                         chunk = await anext(stream)
                     except StopAsyncIteration:
                         break
-                    delta, finish = self._read(chunk)
+                    delta, refused, finish = self._read(chunk)
+                    refusal += refused
                     piece = joiner.feed(delta) + (joiner.rest() if finish else "")
                     text += piece
                     shown = scanner.feed(piece)
@@ -91,6 +92,8 @@ class OpenAIAgent:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a provider makes of its stream, it is translated
             raise self._translated(error) from self._harmless(error)
+        if refusal:
+            raise AgentRejected(self.name, "refused to answer", self._said(refusal))
         yield self._whole(text, finish, scanner)
 
     def _request(self, ask: Ask) -> dict[str, Any]:
@@ -101,15 +104,15 @@ class OpenAIAgent:
             request["max_completion_tokens"] = self._max_output_tokens
         return request
 
-    def _read(self, chunk: Any) -> tuple[str, str]:
-        """The text that a chunk adds, and why the answer ends with it, if it does."""
+    def _read(self, chunk: Any) -> tuple[str, str, str]:
+        """What a chunk adds to the answer and to a refusal, and why the answer ends with it, if it does."""
         for choice in chunk.choices:
-            if choice.delta is not None and choice.delta.refusal:
-                raise AgentRejected(self.name, "refused to answer", self._said(choice.delta.refusal))
             if choice.finish_reason == "content_filter":
                 raise AgentRejected(self.name, "refused to answer", "content_filter")
-            return (choice.delta.content or "") if choice.delta is not None else "", choice.finish_reason or ""
-        return "", ""  # the chunk that carries the usage has no choice
+            delta = choice.delta
+            content, refusal = (delta.content, delta.refusal) if delta is not None else (None, None)
+            return content or "", refusal or "", choice.finish_reason or ""
+        return "", "", ""  # the chunk that carries the usage has no choice
 
     async def _run_out(self, stream: Any) -> None:
         """Read to the end, so that the connection can be used again; the answer does not depend on it."""

@@ -46,7 +46,9 @@ def _copy(value: Any, depth: int, left: list[int]) -> Any:
         left[0] -= len(value)
         if left[0] < 0:
             raise NotPlain(f"more than {MAX_NAMES} values")
-        return {text(str(name), 200): _copy(inner, depth - 1, left) for name, inner in value.items()}
+        return {
+            text(name, 200): _copy(inner, depth - 1, left) for name, inner in value.items() if isinstance(name, str)
+        }
     if isinstance(value, list | tuple):
         left[0] -= len(value)
         if left[0] < 0:

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """The field at `path` has a new value, or is removed."""
+    """The field at `path` has a new value, is removed, or is an object that was made: others may have made it, too."""
 
     path: tuple[str, ...]
     value: Any = None
-    is_removed: bool = False
+    how: Literal["set", "remove", "make"] = "set"
 
 
 Patch = tuple[FieldChange, ...]
@@ -30,11 +30,13 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Patch:
 def _changes(path: tuple[str, ...], before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[FieldChange]:
     for name in before:
         if name not in after:
-            yield FieldChange((*path, name), is_removed=True)
+            yield FieldChange((*path, name), how="remove")
     for name, value in after.items():
         here = (*path, name)
-        if name in before and isinstance(before[name], dict) and isinstance(value, dict):
-            yield from _changes(here, before[name], value)
+        if isinstance(value, dict) and isinstance(before.get(name, {}), dict):
+            if name not in before:
+                yield FieldChange(here, how="make")
+            yield from _changes(here, before.get(name, {}), value)
         elif name not in before or not is_same(before[name], value):
             yield FieldChange(here, deepcopy(value))
 
@@ -53,12 +55,15 @@ def _apply(change: FieldChange, metadata: dict[str, Any]) -> None:
     for name in parents:
         inner = place.get(name)
         if not isinstance(inner, dict):
-            if change.is_removed:
+            if change.how == "remove":
                 return  # someone else has removed it with its parent
             inner = place[name] = {}
         place = inner
-    if change.is_removed:
+    if change.how == "remove":
         place.pop(last, None)
+    elif change.how == "make":
+        if not isinstance(place.get(last), dict):
+            place[last] = {}
     else:
         place[last] = deepcopy(change.value)
 

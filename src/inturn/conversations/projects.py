@@ -23,7 +23,10 @@ BusyPolicy = Literal["merge", "queue", "drop", "reject", "interrupt", "rollback"
 class ProjectSettings(BaseModel):
     """`deliver` names the handler that brings answers to visitors; without it they are fetched, or watched."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"enabled": True, "busy": "merge", "instructions": "You help in a tea shop."}]},
+    )
 
     enabled: bool = True
     busy: BusyPolicy = "merge"

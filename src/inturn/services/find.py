@@ -6,6 +6,7 @@ sentence what to install; a missing server is an error, never a reason to skip.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shlex
 import shutil
@@ -22,6 +23,7 @@ from inturn.settings import load_settings
 
 COMPOSE_FILE = Path(__file__).parents[3] / "docker-compose.yml"
 POLICY = Path("/usr/sbin/policy-rc.d")
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 
 
 class MissingProgram(InTurnError):
@@ -89,6 +91,23 @@ def find_redis() -> Program:
     return _find("redis-server", package="redis-server", service="redis")
 
 
+def find_chromium() -> str:
+    """The path of a Chromium. It draws pages for tests on this machine, so that Docker's would not do."""
+    path = _first_of(CHROMIUMS)
+    if path is None and _apt_installs("chromium"):
+        path = _first_of(CHROMIUMS)
+    if path is None:
+        raise MissingProgram(
+            "chromium is needed and was not found: install it (Debian: apt-get install chromium; "
+            "macOS: brew install chromium)."
+        )
+    return path
+
+
+def _first_of(programs: tuple[str, ...]) -> str | None:
+    return next(filter(None, map(shutil.which, programs)), None)
+
+
 def _find(program: str, *, package: str, service: str) -> Program:
     path = shutil.which(program)
     if path is None and _apt_installs(package):
@@ -108,11 +127,22 @@ def _apt_installs(package: str) -> bool:
         return False
     apt = ["apt-get", "-qq", "-o", "DPkg::Lock::Timeout=120"]
     try:
-        with _no_daemon_starts():
+        with _alone(), _no_daemon_starts():
             _runs(*apt, "update", timeout_s=300)  # may fail in part; what counts is whether the install works
             return _runs(*apt, "install", "--yes", "--no-install-recommends", package, timeout_s=600)
     except OSError:
         return False  # the daemon could not be kept from starting, so nothing is installed
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Several processes of one test run may miss the same program: the later ones find it installed."""
+    folder = os.open(POLICY.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 @contextmanager

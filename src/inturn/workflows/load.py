@@ -1,4 +1,4 @@
-"""Reads definitions from files, checked as a whole: a `DefinitionError` has every problem, with file, line and field."""
+"""Reads definitions from files, checked as a whole: a `DefinitionError` has every problem, with file, line, field."""
 
 from __future__ import annotations
 

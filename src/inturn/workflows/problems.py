@@ -38,6 +38,10 @@ def written(path: Path) -> str:
 
 def of_validation(error: ValidationError, document: Document) -> Iterator[Problem]:
     for details in error.errors(include_url=False):
+        least = details.get("ctx", {}).get("min_length", 0)
+        if details["type"] == "too_short" and isinstance(details["input"], list) and len(details["input"]) >= least:
+            # only the entries that fit were counted, and what is wrong with the others is told already
+            continue
         path, why = _place(details)
         yield document.line_of(path), path, why
 

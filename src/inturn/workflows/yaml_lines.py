@@ -28,7 +28,8 @@ def read_yaml(text: str) -> Node:
         raise Unreadable(mark.line + 1 if mark else 0, f"is no YAML: {why}") from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise Unreadable(line, f"is no YAML: the character {error.character!r} is not allowed") from error
+        character = text[error.position : error.position + 1]
+        raise Unreadable(line, f"is no YAML: the character {character!r} is not allowed") from error
     except (yaml.YAMLError, ValueError, IndexError) as error:
         raise Unreadable(0, f"is no YAML: {error}") from error
     if root is None:

@@ -8,10 +8,10 @@ from difflib import SequenceMatcher
 
 from inturn.agents.reading.words import STOP, stem, words
 
-_ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth".split()
+_ORDINALS = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"]
 _NUMBER = re.compile(r"(?:option|choice|number|no\.?|nr\.?|#)?\s*#?\s*([0-9]{1,4})\s*[.)]?", re.IGNORECASE)
 _PLACE = re.compile(rf"(?:the\s)?({'|'.join(_ORDINALS)}|last)(?:\s(?:one|option|choice))?[.!]?", re.IGNORECASE)
-_NOT = frozenset("not isn't no never without".split())
+_NOT = frozenset(["not", "isn't", "no", "never", "without"])
 _CLOSE = 0.8
 _LONGEST = 80
 
@@ -77,7 +77,7 @@ def _by_place(choices: Sequence[str], phrase: str) -> str | None:
 
 
 def _by_words(choices: Sequence[str], phrase: str) -> list[str]:
-    """Choices that have every word of a short answer, or begin with it; small words count only if there is nothing else."""
+    """Choices that have every word of a short answer, or begin with it; small words count only alone."""
     said = words(phrase)[:12]
     telling = [word for word in said if word not in STOP and word not in _LEAD] or said
     if not telling or len(phrase) > _LONGEST or _NOT & set(said):
@@ -88,22 +88,28 @@ def _by_words(choices: Sequence[str], phrase: str) -> list[str]:
     return [choice for choice in choices if all(_has(choice, word) for word in telling)]
 
 
-_LEAD = frozenset("think guess use using mean one option pick choose take prefer via say suppose rather".split())
+_LEAD = frozenset([
+    "think", "guess", "use", "using", "mean", "one", "option", "pick", "choose", "take", "prefer", "via", "say",
+    "suppose", "rather",
+])  # fmt: skip
 
 
 def _has(choice: str, word: str) -> bool:
-    return any(
-        stem(own) == stem(word) or (len(word) >= 3 and own.startswith(word)) for own in words(choice)
-    )  # fmt: skip
+    """`login` is in `Cannot log in`, too."""
+    own = words(choice)
+    begins = any(stem(each) == stem(word) or (len(word) >= 3 and each.startswith(word)) for each in own)
+    return begins or (len(word) >= 5 and word in "".join(own))
 
 
 def _nearly(choices: Sequence[str], phrase: str) -> list[str]:
-    if len(phrase) > _LONGEST:
+    if len(phrase) > _LONGEST or _NOT & set(words(phrase)):
         return []
     said = [word for word in words(phrase) if word not in STOP and word not in _LEAD]
     best, fitting = _CLOSE, []
     for choice in choices:
-        near = max((_likeness(label, said) for label in (words(choice), *([each] for each in words(choice)))), default=0.0)
+        near = max(
+            (_likeness(label, said) for label in (words(choice), *([each] for each in words(choice)))), default=0.0
+        )
         if near > best:
             best, fitting = near, [choice]
         elif near == best and near > _CLOSE:

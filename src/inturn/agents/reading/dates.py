@@ -9,9 +9,15 @@ from datetime import date, timedelta
 
 from inturn.agents.reading.numbers import WORDS as NUMBERS
 
-_MONTHS = ("january february march april may june july august september october november december").split()
-_DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
-_MONTH = r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"  # noqa: E501
+_MONTHS = [
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+    "december",
+]  # fmt: skip
+_DAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+_MONTH = (
+    r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|"
+    r"sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
+)
 _COUNT = rf"(?P<count>[0-9]{{1,4}}|an?|{'|'.join(NUMBERS)})"
 _UNIT = r"(?P<unit>day|week|month|year)s?"
 _NEAR = {
@@ -19,6 +25,8 @@ _NEAR = {
     "yesterday": -1, "last night": -1, "the day before yesterday": -2, "day before yesterday": -2,
     "tomorrow": 1, "the day after tomorrow": 2, "day after tomorrow": 2,
 }  # fmt: skip
+_CLEARLY = timedelta(days=120)
+"""A day without its year is the nearest one if that is no farther away; else it is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +91,13 @@ def _named(match: re.Match[str], today: date) -> date:
             continue
     if not near:
         raise ValueError("no such day")
-    return min(near, key=lambda day: abs(day - today))
+    nearest = min(near, key=lambda day: abs(day - today))
+    before = max((day for day in near if day <= today), default=nearest)
+    if match.string[: match.start()].rstrip().casefold().endswith("since"):
+        return before
+    if abs(nearest - today) > _CLEARLY:
+        raise ValueError(f"could be {before} or {max(near)}: which one?")
+    return nearest
 
 
 def _near(match: re.Match[str], today: date) -> date:

@@ -15,9 +15,9 @@ _OTHERS = {
 }  # fmt: skip
 
 _DIGITS = re.compile(
-    r"(?<![\w.,@#/])(?P<sign>-|minus\s)?[$€£]?(?P<digits>[0-9]{1,3}(?:(?P<by>[,.' ])[0-9]{3}(?:(?P=by)[0-9]{3}){0,4})?"  # noqa: RUF001
+    r"(?<![\w.,:@#/])(?P<sign>-|minus\s)?[$€£]?(?P<digits>[0-9]{1,3}(?:(?P<by>[,.' ])[0-9]{3}(?:(?P=by)[0-9]{3}){0,4})?"
     r"(?P<part>[.,][0-9]{1,9})?|[0-9]{4,18}(?P<rest>[.,][0-9]{1,9})?)(?P<k>\s?k\b|\sthousand\b|\smillion\b)?"
-    r"(?![\w@]|[.,:/-][0-9])",
+    r"(?![\w@]|[.,:/][0-9])",
     re.IGNORECASE,
 )
 _SPOKEN = re.compile(

@@ -9,24 +9,37 @@ from inturn.agents.reading.words import words
 _YES = (
     "yes|yep|yeah|yup|yea|ya|y|sure|sure thing|ok|okay|k|of course|certainly|absolutely|definitely|indeed|correct|"
     "right|true|agreed|fine|please do|go ahead|go for it|do it|i do|i am|i agree|i consent|i accept|i would|we do|"
-    "sounds good|looks good|looks right|all good|all right|alright|that's right|that's correct|that is right|that is correct|it is|"
+    "sounds good|looks good|looks right|all good|all right|alright|that's right|that's correct|"
+    "that is right|that is correct|it is|"
     "affirmative|perfect|great|exactly|why not|no problem|i think so|i guess so|i suppose so|with pleasure|"
-    "you may|you can|confirmed|confirm|i confirm|all correct|everything is correct|everything is right|submit|send it|done"
+    "you may|you can|confirmed|confirm|i confirm|all correct|everything is correct|"
+    "everything is right|submit|send it|done"
 )
 _NO = (
     "no|nope|nah|n|no way|never|not really|not at all|not yet|not now|false|negative|i don't|i do not|i am not|i'm not|"
     "we don't|we do not|don't|do not|please don't|rather not|i'd rather not|i disagree|disagree|wrong|incorrect|"
     "not correct|not right|that's wrong|that is wrong|no thanks|no thank you|i don't think so|not that i know|"
-    "not that i know of|none|nothing|it isn't|it is not|it's not|isn't|certainly not|absolutely not|of course not|definitely not"
+    "not that i know of|none|nothing|it isn't|it is not|it's not|isn't|certainly not|"
+    "absolutely not|of course not|definitely not"
 )
 _UNSURE = (
     "not sure|i'm not sure|i am not sure|maybe|perhaps|i don't know|i do not know|don't know|do not know|no idea|dunno|"
     "yes and no|it depends|depends|not certain|i don't understand|i do not understand|no clue|unsure"
 )
-_FILLERS = frozenset("well um uh hmm oh ah actually please thanks thank you so".split())
-_NOT = frozenset("no not never without none cannot neither nobody nothing".split())
-_FOR = frozenset("yes yep yeah sure agree agreed consent accept fine ok okay correct right true allowed allow welcome may".split())  # fmt: skip
-_HERE = re.compile(r"\b(?:there (?:is|are)|there's|(?:i|we) (?:have|know|found|got|use|do)|(?:i|we)'ve (?:got|found)|known)\b", re.IGNORECASE)  # fmt: skip
+_FILLERS = frozenset([
+    "well", "um", "uh", "hmm", "oh", "ah", "actually", "please", "thanks", "thank", "you", "so",
+])  # fmt: skip
+_NOT = frozenset([
+    "no", "not", "never", "without", "none", "cannot", "neither", "nobody", "nothing",
+])  # fmt: skip
+_FOR = frozenset([
+    "yes", "yep", "yeah", "sure", "agree", "agreed", "consent", "accept", "fine", "ok", "okay", "correct", "right",
+    "true", "allowed", "allow", "welcome", "may",
+])  # fmt: skip
+_HERE = re.compile(
+    r"\b(?:there (?:is|are)|there's|(?:i|we) (?:have|know|found|got|use|do)|(?:i|we)'ve (?:got|found)|known)\b",
+    re.IGNORECASE,
+)
 
 _PHRASES: dict[tuple[str, ...], bool | None] = {
     **{tuple(phrase.split()): True for phrase in _YES.split("|")},
@@ -55,7 +68,7 @@ def yes_or_no(text: str) -> bool | None:
 def is_plain(text: str) -> bool:
     """The message is a yes or a no, and nothing else."""
     said = [word for word in words(text) if word not in _FILLERS]
-    return bool(said) and tuple(said) in _PHRASES or text.strip() in _SIGNS
+    return (bool(said) and tuple(said) in _PHRASES) or text.strip() in _SIGNS
 
 
 def leaning(text: str) -> bool | None:

@@ -10,17 +10,22 @@ MAX_READ = 8000
 
 _SAME = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "“": '"', "”": '"', "‐": "-", "‑": "-", "−": "-", "\xa0": " "})  # noqa: RUF001
 _BLANKS = re.compile(r"[^\S\n]+")
-_BREAK = re.compile(r"(?<=[.!?;])\s+|\s*\n\s*")
+_CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+_BREAK = re.compile(r"(?<=[.!?;])(?<!\b[DMS]r\.)(?<!\bM[rs]s\.)(?<!\bMs\.)(?<!\bProf\.)\s+|\s*\n\s*")
 _CLAUSE = re.compile(r"(?<!\d),\s+|,\s+(?!\d)|,?\s+(?:and|but|plus|also)\s+(?:also\s+)?|\s+[-–]\s+", re.IGNORECASE)  # noqa: RUF001
 _WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 
-STOP = frozenset(
-    "a about all also am an and any are as at be been but by can could did do does doing for from get give had has have "
-    "he her here him his how i if in into is it its just like me my no not of on one or our please she should so some "
-    "tell than that the their them then there these they this those to too up us very was we were what when where "
-    "which who whom whose why will with would yes you your hi hello hey thanks thank ok okay really want need know "
-    "i'm i'd i've i'll it's that's what's don't can't won't you're we're there's isn't doesn't didn't happen happens".split()
-)  # fmt: skip
+STOP = frozenset([
+    "a", "about", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can",
+    "could", "did", "do", "does", "doing", "for", "from", "get", "give", "had", "has", "have", "he", "her", "here",
+    "him", "his", "how", "i", "if", "in", "into", "is", "it", "its", "just", "like", "me", "my", "no", "not", "of",
+    "on", "one", "or", "our", "please", "she", "should", "so", "some", "tell", "than", "that", "the", "their", "them",
+    "then", "there", "these", "they", "this", "those", "to", "too", "up", "us", "very", "was", "we", "were", "what",
+    "when", "where", "which", "who", "whom", "whose", "why", "will", "with", "would", "yes", "you", "your", "hi",
+    "hello", "hey", "thanks", "thank", "ok", "okay", "really", "want", "need", "know", "i'm", "i'd", "i've", "i'll",
+    "it's", "that's", "what's", "don't", "can't", "won't", "you're", "we're", "there's", "isn't", "doesn't", "didn't",
+    "happen", "happens",
+])  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,7 @@ class Span:
 def tidy(text: str) -> str:
     """One kind of quotes and blanks, and nothing that cannot be encoded."""
     text = text[:MAX_READ].encode("utf-8", "replace").decode("utf-8").translate(_SAME)
-    return _BLANKS.sub(" ", text.replace("\r", "\n")).strip()
+    return _BLANKS.sub(" ", _CONTROLS.sub(" ", text.replace("\r", "\n"))).strip()
 
 
 def sentences(text: str) -> list[Span]:

@@ -41,6 +41,8 @@ def _starts(nodes: tuple[Node, ...]) -> Iterator[str]:
 
 
 def _inside(node: Node) -> Iterator[str]:
+    if node.type in ("message", "tool", "ai") and node.save_as == "text":
+        yield f"node {node.id!r}: save_as 'text': that is what the visitor wrote; choose another name"
     if node.type == "message" and node.save_as is not None and not node.wait:
         yield f"node {node.id!r}: save_as keeps the visitor's reply, and without wait there is none"
     if node.type == "condition":
@@ -92,7 +94,7 @@ def _ways_out(node: Node, edges: tuple[Edge, ...]) -> Iterator[str]:
     for label in dict.fromkeys(labels):
         if label not in wanted:
             told = ", ".join(map(repr, wanted)) or "none"
-            yield f"node {node.id!r}: has an edge {label!r}; the edges of a {node.type} are {told}"
+            yield f"node {node.id!r}: has an edge {label!r}; a node of type {node.type} has {told}"
 
 
 def _reach(graph: Graph) -> Iterator[str]:

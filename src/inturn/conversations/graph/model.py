@@ -16,7 +16,6 @@ from inturn.conversations.graph.check import problems_of
 from inturn.errors import DefinitionError
 
 MAX_NODES = 500
-MAX_CASES = 10
 
 NodeId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 FieldName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$")]
@@ -147,11 +146,9 @@ def _told(error: ValidationError, data: Any) -> Iterator[str]:
 
 def _where(place: tuple[int | str, ...], data: Any) -> str:
     """The node by its name, where it has one that can be read."""
-    kind, *rest = [*place, "", ""][:2] if place else ["graph"]
-    if kind != "nodes" or not rest or not isinstance(rest[0], int):
+    if len(place) < 2 or place[0] != "nodes" or not isinstance(place[1], int):
         return ".".join(map(str, place)) or "graph"
-    node = data["nodes"][rest[0]]
+    node = data["nodes"][place[1]]
     name = node.get("id") if isinstance(node, Mapping) else None
-    # the type of the node stands in the path, too
-    inner = ".".join(str(part) for part in place[3:]) or ".".join(str(part) for part in place[2:])
-    return (f"node {name!r}" if name else f"node number {rest[0] + 1}") + (f": {inner}" if inner else "")
+    inner = ".".join(map(str, place[3:]))  # the type of the node stands before it
+    return (f"node {name!r}" if name else f"node number {place[1] + 1}") + (f": {inner}" if inner else "")

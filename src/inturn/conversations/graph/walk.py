@@ -64,6 +64,7 @@ class Walk:
     fields: dict[str, Any] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
     path: list[str] = field(default_factory=list)
+    has_asked: bool = False
 
     async def go(self) -> str:
         """Walks until it rests or ends, and answers all that was said on the way."""
@@ -85,14 +86,16 @@ class Walk:
     def _resume(self) -> str:
         """The node to go on with. After an end, or where the graph has changed underneath, it starts again."""
         state = self.metadata.get(STATE)
-        if not isinstance(state, dict) or not state.get("node"):
+        if not isinstance(state, dict) or state.get("done"):
+            return self.graph.start
+        kept = state.get("fields")
+        self.fields = dict(kept) if isinstance(kept, dict) else {}
+        if not state.get("node"):  # it has not begun: someone has filled in fields beforehand
             return self.graph.start
         node = self.graph.by_id.get(str(state["node"]))
         if not isinstance(node, MessageNode | AiNode) or not node.wait:
             log.warning("the workflow rested at %r, which is no such node any more: it starts again", state["node"])
             return self.graph.start
-        kept = state.get("fields")
-        self.fields = dict(kept) if isinstance(kept, dict) else {}
         if isinstance(node, MessageNode) and node.save_as is not None:
             self.fields[node.save_as] = self.text
         return self.graph.next(node.id)
@@ -106,7 +109,8 @@ class Walk:
         elif isinstance(node, SwitchNode):
             return next((case for case in node.cases if equals(self._look(node.field), case)), "default")
         elif isinstance(node, AiNode):
-            answer = await self.ask(node.instructions)
+            self.has_asked = True
+            answer = await self.ask(fill_text(node.instructions, self.fields))
             self.said.append(answer)
             if node.save_as is not None:
                 self.fields[node.save_as] = answer

@@ -1,0 +1,93 @@
+"""Small talk around an answer: greetings, lead-ins such as `my name is`, commands, questions."""
+
+from __future__ import annotations
+
+import re
+
+from inturn.agents.reading.words import STOP, words
+
+_HELLO = re.compile(
+    r"(?:(?:hi|hello|hey|hiya|howdy|greetings|good (?:morning|afternoon|evening|day))"
+    r"(?: (?:there|all|everyone|team))?[\s,.!]*)+",
+    re.IGNORECASE,
+)
+_THANKS = re.compile(
+    r"(?:many )?(?:thanks|thank you|thx|cheers)(?: (?:a lot|so much|very much))?[\s.!]*", re.IGNORECASE
+)
+_NAME = re.compile(
+    r"(?:(?:hi|hello|hey|well|so|yes|sure|ok|okay|and|it's me|actually|sorry|no)[\s,.!]+)*"
+    r"(?:my (?:full |first |last )?name(?: is|'s)|the name(?: is|'s)|name's|i am|i'm|im|this is|it is|it's|call me|"
+    r"they call me|that is|that's|i meant)\s+",
+    re.IGNORECASE,
+)
+_LEAD = re.compile(
+    r"(?:(?:well|so|um|uh|hmm|ok|okay|and|also|but|actually|sorry|please|oh)[\s,.!:]+)+", re.IGNORECASE
+)  # fmt: skip
+_ASKING = re.compile(
+    r"(?:what|how|why|when|who|where|which|whose|can|could|do|does|did|is|are|will|would|should|may|am|have|has)\b",
+    re.IGNORECASE,
+)
+_HERE = re.compile(r"\s(?:here|speaking)$", re.IGNORECASE)
+_COMMANDS = {
+    "back": "back|go back|previous|previous question|one step back|step back|undo|return",
+    "skip": "skip|skip it|skip this|skip this one|skip that|pass|next|next question|leave it|leave it empty|n/a|na|"
+    "not applicable|prefer not to say|i'd rather not say|rather not say|i don't know|don't know|no idea|"
+    "not sure|i'm not sure",
+    "help": "help|help me|help please|please help|i need help|info|information|about|what|huh|what do you mean|"
+    "i don't understand|i do not understand|what should i do|what can i do|what can i ask",
+}
+_BY_WORDS = {phrase: name for name, phrases in _COMMANDS.items() for phrase in phrases.split("|")}
+
+
+def command(text: str) -> str:
+    """`back`, `skip`, `help`, or nothing: only if the message has no other words."""
+    said = text.casefold().strip(" .!?\"'")
+    said = re.sub(r"^please |,? please$", "", said)
+    return _BY_WORDS.get(said, "")
+
+
+def is_greeting(text: str) -> bool:
+    return bool(_HELLO.fullmatch(text.strip()))
+
+
+def is_thanks(text: str) -> bool:
+    return bool(_THANKS.fullmatch(text.strip()))
+
+
+def without_greeting(text: str) -> str:
+    found = _HELLO.match(text)
+    return text[found.end() :] if found else text
+
+
+def is_question(sentence: str) -> bool:
+    """It ends in a question mark, or begins like a question and goes on."""
+    text = without_greeting(sentence).strip()
+    return text.endswith("?") or (bool(_ASKING.match(text)) and len(words(text)) >= 3)
+
+
+def after_lead(text: str) -> str:
+    """`So, please: …` without its beginning."""
+    found = _LEAD.match(text)
+    return text[found.end() :] if found else text
+
+
+def name_in(text: str, *, is_asked: bool) -> str:
+    """The name that a clause introduces, or ''. Who was asked for a name may write it small, and without a lead-in."""
+    found = _NAME.match(text)
+    if found is None and not is_asked:
+        return ""
+    name = (text[found.end() :] if found else without_greeting(after_lead(text))).strip(' .,!;:"')
+    name = _HERE.sub("", name)
+    said = name.split()
+    if not 1 <= len(said) <= 5 or any(character.isdigit() or character in "@?/\\" for character in name):
+        return ""
+    capital = all(word[0].isupper() or word.casefold() in _PARTICLES for word in said)
+    sure = found is not None and "name" in found.group().casefold()
+    if not capital and not sure and (not is_asked or any(word in STOP or word.endswith("ing") for word in words(name))):
+        return ""
+    return name if words(name) else ""
+
+
+_PARTICLES = frozenset([
+    "van", "von", "der", "de", "la", "le", "da", "di", "bin", "ibn", "al", "of", "the", "del", "dos", "du", "el", "y",
+])  # fmt: skip

@@ -1,0 +1,80 @@
+"""Which field a text names, and what it says that the field is: `my email is …`, `change the product to …`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from inturn.agents.reading.words import STOP, Span, stem, words
+from inturn.workflows.definition import FieldDefinition
+
+_LINK = re.compile(r"\s*(?::|=|->)\s*|\s(?:is|are|was|were|to|into|should be|must be|will be|as)\s", re.IGNORECASE)
+_CHANGE = re.compile(r"\b(?:change|changed|set|update|correct|fix|edit|make|replace|switch|redo)\b", re.IGNORECASE)
+CORRECTING = re.compile(
+    r"\b(?:actually|sorry|correction|i meant|i mean|instead|oops|rather|mistake|wrong|not right)\b", re.IGNORECASE
+)
+_FILLERS = STOP | {
+    "actually", "sorry", "well", "correction", "oops", "wait", "new", "preferred", "own", "full", "main",
+}  # fmt: skip
+_ALSO = {"email": {"email", "mail"}, "date": {"dat"}, "number": {"number"}, "integer": {"number"}}
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A clause that says what a field is. `is_strict`: it means nothing else, so that a bad value is worth a word."""
+
+    field: FieldDefinition
+    value: Span
+    is_strict: bool
+    by: str
+
+
+@lru_cache(maxsize=4096)
+def aliases(field: FieldDefinition) -> frozenset[str]:
+    """The stems of the words that name a field."""
+    named = {stem(word) for word in words(field.name.replace("_", " ").replace("-", " ").replace(".", " "))}
+    telling = {stem(word) for word in words(field.label) if word not in STOP}
+    small = {stem(word) for word in STOP}
+    named = {word for word in named if word not in small} or named
+    return frozenset(named | telling | _ALSO.get(field.type, set()))
+
+
+def labelled(clause: Span, fields: Sequence[FieldDefinition]) -> Labelled | None:
+    """Reads `<the field> is <value>`. Everything before the link must name the field, or ask for a change of it."""
+    for link in list(_LINK.finditer(clause.text))[:8]:
+        before = clause.text[: link.start()]
+        value = clause.text[link.end() :]
+        if not value.strip():
+            continue
+        change = bool(_CHANGE.search(before))
+        field = _named(before, fields, is_whole=not change)
+        if field is not None:
+            by = link.group().strip().casefold()
+            strict = change or by in (":", "=", "->") or bool(CORRECTING.search(before))
+            return Labelled(field, Span(value, clause.start + link.end(), clause.end), strict, by)
+    return None
+
+
+def wants_to_change(text: str, fields: Sequence[FieldDefinition]) -> FieldDefinition | None:
+    """The field of `change the product`, without a value."""
+    return _named(text, fields, is_whole=False) if _CHANGE.search(text) or CORRECTING.search(text) else None
+
+
+def mentioned(text: str, fields: Iterable[FieldDefinition]) -> FieldDefinition | None:
+    """The field whose words the text has the most of; the first of those that are equal."""
+    said = {stem(word) for word in words(text)}
+    scored = [(len(aliases(field) & said), field) for field in fields]
+    best = max((score for score, _ in scored), default=0)
+    return next((field for score, field in scored if score == best), None) if best else None
+
+
+def _named(text: str, fields: Sequence[FieldDefinition], *, is_whole: bool) -> FieldDefinition | None:
+    telling = [stem(word) for word in words(text)[-12:]]
+    own = [word for word in telling if any(word in aliases(field) for field in fields)]
+    field = mentioned(" ".join(own), fields) if own else None
+    if field is None or not is_whole:
+        return field
+    small = {stem(word) for word in _FILLERS}
+    return field if all(word in small or word in aliases(field) for word in telling) else None

@@ -1,0 +1,82 @@
+"""The value of one field in the words that are about it. What does not fit is a `ValueError` that says why."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+from inturn.agents.reading.choices import choose
+from inturn.agents.reading.dates import dates_in
+from inturn.agents.reading.emails import emails_in
+from inturn.agents.reading.leads import name_in
+from inturn.agents.reading.numbers import numbers_in
+from inturn.agents.reading.polarity import yes_or_no
+from inturn.agents.reading.words import words
+from inturn.workflows.definition import FieldDefinition
+from inturn.workflows.prose import is_prose
+
+
+def value_in(field: FieldDefinition, phrase: str, today: date) -> Any:
+    """Reads an answer to this field alone; the field's own check has the last word."""
+    match field.type:
+        case "email":
+            return field.check(_only([found.text for found in emails_in(phrase)], phrase))
+        case "date":
+            return field.check(_date(phrase, today))
+        case "number" | "integer":
+            return field.check(_only(_numbers(phrase, today), phrase))
+        case "choice":
+            return field.check(choose(field.choices, phrase))
+        case "boolean":
+            return field.check(yes_or_no(phrase))
+        case "text":
+            return _text(field, phrase)
+
+
+def is_name(field: FieldDefinition) -> bool:
+    return (
+        field.type == "text"
+        and field.pattern is None
+        and "name" in words(f"{field.name} {field.title}".replace("_", " "))
+    )
+
+
+def _date(phrase: str, today: date) -> str:
+    found = dates_in(phrase, today)
+    for each in found:
+        if each.why:
+            raise ValueError(each.why)
+    return str(_only([each.value.isoformat() for each in found if each.value is not None], phrase))
+
+
+def _numbers(phrase: str, today: date) -> list[float | int]:
+    """Those that are no part of a date, if there are any."""
+    found, dates = numbers_in(phrase), dates_in(phrase, today)
+    apart = [each for each in found if not any(day.start < each.end and each.start < day.end for day in dates)]
+    return [each.value for each in apart or found]
+
+
+def _only(found: list[Any], phrase: str) -> Any:
+    """The one that was found; what was written, if nothing was; what there is to choose from, if more was."""
+    different = list(dict.fromkeys(found))
+    if len(different) > 1:
+        raise ValueError(f"could be {' or '.join(str(each) for each in different[:4])}: which one?")
+    return different[0] if different else phrase.strip()
+
+
+def _text(field: FieldDefinition, phrase: str) -> str:
+    if is_prose(field):
+        if not any(len(word) > 1 and word[0].isalpha() for word in words(phrase)):
+            raise ValueError("must be a sentence or two")
+        return str(field.check(phrase))
+    if is_name(field):
+        return str(field.check(name_in(phrase, is_asked=True) or phrase.strip(" .,!;")))
+    text = phrase.strip(" ,;")
+    last: ValueError | None = None
+    # a text with a pattern may stand among other words: `it is AB-1234, I think`
+    for candidate in (text, text.rstrip(".!"), *(text.split()[:40] if field.pattern is not None else ())):
+        try:
+            return str(field.check(candidate.strip(",;") if candidate is not text else candidate))
+        except ValueError as error:
+            last = last or error
+    raise last or ValueError("must be a text")

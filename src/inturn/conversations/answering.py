@@ -1,0 +1,251 @@
+"""One answer under a visitor's turn: gates -> choice -> graph or agent -> save -> deliver.
+
+Nothing is written before `save`, which is one write. If the process dies between it and the commit of the turn, the
+next turn finds the messages answered, asks nobody, and only sees to it that the answer is delivered.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from inturn.agents.protocol import Agent, Ask
+from inturn.app import InTurn
+from inturn.conversations.chat import Change, Chat, ChatMessage, ChatMoved, NewAnswer, Outcome
+from inturn.conversations.chats import ConversationStore, iso_time
+from inturn.conversations.choosing import Choice, choose, history_of
+from inturn.conversations.event import VisitorMessage
+from inturn.conversations.graph.walk import Tool, ToolContext, Walk
+from inturn.conversations.patch import difference
+from inturn.conversations.presence import Presence
+from inturn.conversations.projects import BusyPolicy, Projects, ProjectSettings
+from inturn.conversations.speaking import MAX_ANSWER, Speaker, ask_agent
+from inturn.errors import (
+    AgentTimeout,
+    AgentUnavailable,
+    CommitUnknown,
+    HandlerSignal,
+    HandlerTimeout,
+    LaneTimeout,
+    LockError,
+    StoreUnavailable,
+)
+from inturn.lanes.effects import Turn
+
+log = logging.getLogger("inturn.conversations")
+
+_PASSING = (
+    AgentTimeout, AgentUnavailable, StoreUnavailable, LockError, LaneTimeout, CommitUnknown, HandlerTimeout,
+    HandlerSignal, ChatMoved,
+)  # fmt: skip
+"""Errors that are no fault of any message."""
+
+MEMORY = "agent_memory"
+MOST_LOOKS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer to one or more messages of a visitor."""
+
+    conversation_id: str
+    id: str
+    seq: int
+    text: str
+    answers: tuple[str, ...]
+    agent: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one turn is to answer in one conversation. `is_narrow`: nothing but its own messages."""
+
+    turn: Turn[Any]
+    policy: BusyPolicy
+    events: Sequence[VisitorMessage]
+    is_narrow: bool = False
+
+    @property
+    def event(self) -> VisitorMessage:
+        return self.events[0]
+
+    @property
+    def own(self) -> list[str]:
+        return [event.message_id for event in self.events]
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    app: InTurn
+    agent: Agent
+    projects: Projects
+    presence: Presence
+    conversations: ConversationStore
+    tools: Mapping[str, Tool]
+    history: int
+
+    async def answer(self, work: Work) -> Answer | None:
+        """The answer to the work's own messages; `None` if there is none, and the chat says why."""
+        for look in range(1, MOST_LOOKS + 1):
+            try:
+                return await self._answer(work)
+            except ChatMoved as moved:
+                # a turn that was cut short while it saved has come through after all
+                if look == MOST_LOOKS:
+                    raise
+                log.info("%s: deciding anew", moved)
+        raise AssertionError("the last look returns or raises")
+
+    async def _answer(self, work: Work) -> Answer | None:
+        event = work.event
+        project = await self.projects.get(event.project_id, event.tenant_id)
+        closed = await self._closed_gate(project, event)
+        chat = await self._chat(work)
+        if chat is None:
+            _tell_unanswered(event, closed or "there is no such conversation")
+            return None
+        choice = choose(chat, work.policy, work.own, work.is_narrow)
+        if not choice.burst:
+            return self._found(work, project, chat)
+        if not closed and not chat.ai_enabled:
+            closed = "the conversation has ai_enabled off"
+        if closed or project is None:
+            _tell_unanswered(event, closed)
+            await self._save(work, Change(_outcomes(choice, "unanswered"), fence=work.turn.fence))
+            return None
+        if project.deliver is not None:
+            self.app.runtime.handler(project.deliver)  # before anybody is asked: an unknown one could not be sent to
+        try:
+            return await self._speak(work, project, chat, choice)
+        except _PASSING:
+            raise
+        except Exception as error:
+            if not choice.is_wide:
+                raise
+            # another message that waits may be at fault: it must not cost this one its answer, now and for ever
+            log.warning("conversation=%s: answering its own messages alone: %s", event.conversation_id, error)
+            Speaker(work.turn, event.conversation_id).restart()
+            return await self._answer(replace(work, is_narrow=True))
+
+    async def _closed_gate(self, project: ProjectSettings | None, event: VisitorMessage) -> str:
+        if project is None or not project.enabled:
+            return "the project does not answer by AI"
+        if await self.presence.human_online(event.project_id, event.tenant_id):
+            return "a human agent is online"
+        return ""
+
+    async def _chat(self, work: Work) -> Chat | None:
+        """With the work's own messages in it: a rejecting project adds them only here, and old ones may have left."""
+        event = work.event
+        chat = await self.conversations.get(event.conversation_id, event.tenant_id)
+        if chat is None or not chat.is_of(event.project_id, event.visitor_uid):
+            return None
+        missing = [event for event in work.events if chat.said(event.message_id) is None]
+        for event in missing:
+            if await self.conversations.add(event.conversation_id, event) is None:
+                return None
+        return await self.conversations.get(event.conversation_id, event.tenant_id) if missing else chat
+
+    async def _speak(self, work: Work, project: ProjectSettings, chat: Chat, choice: Choice) -> Answer | None:
+        event, metadata = work.event, deepcopy(chat.metadata)
+        history = history_of(chat, choice, self.history, work.is_narrow)
+        speaker = Speaker(work.turn, event.conversation_id)
+        speaker.typing()
+
+        async def ask(instructions: str) -> str:
+            kept = metadata.get(MEMORY)
+            memory = kept if isinstance(kept, dict) else {}
+            told = "\n\n".join(text for text in (project.instructions, instructions) if text)
+            question = Ask(
+                event.conversation_id, choice.text, choice.text, history=history, instructions=told, memory=memory
+            )  # fmt: skip
+            words = await ask_agent(self.agent, question, speaker)
+            if memory:
+                metadata[MEMORY] = memory
+            return words
+
+        if project.graph is None:
+            text, by = await ask(""), self.agent.name
+        else:
+            walk = Walk(project.graph, metadata, choice.text, ask, self.tools, _context_of(work, choice))
+            text, by = (await walk.go())[:MAX_ANSWER], self.agent.name if walk.has_asked else "workflow"
+        answer = None
+        if text.strip():
+            answers = tuple(message.id for message in choice.burst)
+            answer = NewAnswer(uuid.uuid4().hex, text, iso_time(self.app), answers, by)
+        outcomes = _outcomes(choice, "answered" if answer is not None else "unanswered")
+        patch = difference(chat.metadata, metadata)
+        saved = await self._save(work, Change(outcomes, answer, patch, work.turn.fence))
+        if answer is None:
+            _tell_unanswered(event, "the answer is empty")
+        return self._found(work, project, saved)
+
+    async def _save(self, work: Work, change: Change) -> Chat:
+        return await self.conversations.save(work.event.conversation_id, change, work.event.tenant_id)
+
+    def _found(self, work: Work, project: ProjectSettings | None, chat: Chat) -> Answer | None:
+        """The newest answer to the work's own messages; all of them are delivered, if they have not been."""
+        found = {answer.seq: answer for answer in map(chat.answer_to, work.own) if answer is not None}
+        if project is not None and project.deliver is not None:
+            for seq in sorted(found):
+                self._deliver(work, project.deliver, found[seq])
+        return read_answer(chat, found[max(found)]) if found else None
+
+    def _deliver(self, work: Work, handler: str, answer: ChatMessage) -> None:
+        """A turn that was cut off after `save` has delivered nothing, so it is sent in any case, once by its id.
+
+        What is older than the handler remembers ids is not sent again: it was committed long ago.
+        """
+        age_s = self.app.runtime.now_s() - datetime.fromisoformat(answer.at).timestamp()
+        if age_s * 1000 >= self.app.runtime.handler(handler).timing.window_ms:
+            return
+        event = work.event
+        body = {
+            "conversation_id": event.conversation_id,
+            "project_id": event.project_id,
+            "visitor_uid": event.visitor_uid,
+            "tenant_id": event.tenant_id,
+            "message_id": answer.id,
+            "text": answer.text,
+            "answers": answer.answers,
+            "agent": answer.agent,
+            "at": answer.at,
+        }
+        work.turn.send(handler, body, message_id=f"{event.conversation_id}/{answer.id}")
+
+
+def read_answer(chat: Chat, message: ChatMessage) -> Answer:
+    return Answer(
+        chat.conversation_id, message.id, message.seq, message.text, tuple(message.answers), message.agent, message.at
+    )
+
+
+def _outcomes(choice: Choice, outcome: Outcome) -> dict[str, Outcome]:
+    superseded: dict[str, Outcome] = {message.id: "superseded" for message in choice.superseded}
+    return superseded | {message.id: outcome for message in choice.burst}
+
+
+def _context_of(work: Work, choice: Choice) -> Any:
+    event, texts = work.event, tuple(message.text for message in choice.burst)
+    ids = tuple(message.id for message in choice.burst)
+
+    def make(fields: dict[str, Any]) -> ToolContext:
+        return ToolContext(
+            event.conversation_id, event.project_id, event.visitor_uid, event.tenant_id, work.turn.fence, texts, ids,
+            fields,
+        )  # fmt: skip
+
+    return make
+
+
+def _tell_unanswered(event: VisitorMessage, why: str) -> None:
+    log.info(
+        "unanswered conversation=%s visitor=%s message=%s: %s",
+        event.conversation_id, event.visitor_uid, event.message_id, why,
+    )  # fmt: skip

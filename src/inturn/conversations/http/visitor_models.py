@@ -1,0 +1,96 @@
+"""What the routes of visitors take and give."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from inturn.conversations.chat import ChatMessage
+from inturn.conversations.event import ConversationId, Id, MessageText
+from inturn.conversations.presence import PRESENCE_TTL_S
+
+
+def _example(**values: Any) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": [values]})
+
+
+class PresenceIn(BaseModel):
+    model_config = _example(agent_id="anna", online=True, for_s=3600)
+
+    agent_id: Id
+    online: bool
+    for_s: float = Field(3600, gt=0, le=PRESENCE_TTL_S, allow_inf_nan=False)
+    """Being online ends by itself after so many seconds."""
+
+
+class OnlineAgent(BaseModel):
+    agent_id: str
+    until: datetime
+
+
+class PresenceOut(BaseModel):
+    model_config = _example(
+        project_id="shop", human_online=True, agents=[{"agent_id": "anna", "until": "2026-11-30T12:00:00Z"}]
+    )
+
+    project_id: str
+    human_online: bool
+    agents: list[OnlineAgent]
+
+
+class ConversationPatch(BaseModel):
+    model_config = _example(ai_enabled=False)
+
+    ai_enabled: bool
+
+
+class ConversationOut(BaseModel):
+    model_config = _example(conversation_id="c-1", project_id="shop", visitor_uid="v-1", ai_enabled=False)
+
+    conversation_id: str
+    project_id: str
+    visitor_uid: str
+    ai_enabled: bool
+
+
+class MessageIn(BaseModel):
+    model_config = _example(conversation_id="c-1", project_id="shop", message_id="m-1", text="Where is my order?")
+
+    conversation_id: ConversationId
+    project_id: Id
+    message_id: Id
+    """The client's own: a repeat of it is the same message."""
+    text: MessageText
+
+
+class MessageReceipt(BaseModel):
+    """`dropped`: the visitor is being answered, and the project drops what comes meanwhile."""
+
+    model_config = _example(
+        message_id="m-1", conversation_id="c-1", visitor_uid="v-1", status="accepted", lane="visitor:v-1"
+    )
+
+    message_id: str
+    conversation_id: str
+    visitor_uid: str
+    status: Literal["accepted", "dropped"]
+    lane: str
+
+
+_MESSAGE = {
+    "seq": 2, "id": "9f0c", "role": "assistant", "text": "It was sent today.", "at": "2026-11-30T12:00:00+00:00",
+    "outcome": None, "answers": ["m-1"], "agent": "offline",
+}  # fmt: skip
+
+
+class MessagesOut(BaseModel):
+    model_config = _example(conversation_id="c-1", ai_enabled=True, messages=[_MESSAGE], has_more=False)
+
+    conversation_id: str
+    ai_enabled: bool
+    messages: list[ChatMessage]
+    """By `seq`, oldest first."""
+    has_more: bool
+    """Ask again, `after` the last of these."""

@@ -1,0 +1,137 @@
+"""`make_app`: one FastAPI app out of the parts: workflows, visitors, the page, health, and what guards them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from inturn.agents.choose import make_agent
+from inturn.agents.protocol import Agent
+from inturn.app import InTurn
+from inturn.conversations.config import OrchestratorConfig
+from inturn.conversations.orchestrator import WorkflowOrchestrator
+from inturn.conversations.responder import VisitorResponder
+from inturn.errors import MissingExtra
+from inturn.problems.documented import documented
+from inturn.settings import Settings, load_settings
+from inturn.web.asgi import ASGIApp, Receive, Scope, Send
+from inturn.web.body_limit import BodyLimit
+from inturn.web.idempotency import IdempotencyMiddleware
+from inturn.web.keys import load_keys
+from inturn.workflows.definition import WorkflowDefinition
+from inturn.workflows.load import default_definition, load_definitions
+
+try:
+    from fastapi import FastAPI
+
+    from inturn.conversations.http.visitors import visitor_routes
+    from inturn.conversations.http.workflows import workflow_routes
+    from inturn.web.auth import Authentication, caller, caller_in_lanes, scope_of
+    from inturn.web.ending import EndingStreams
+    from inturn.web.health import health_routes
+    from inturn.web.page_files import page_routes
+    from inturn.web.refusals import LastResort, add_refusals
+    from inturn.web.running import GRACE_S, Running
+except ImportError as error:
+    if isinstance(error, MissingExtra) or not (error.name or "").startswith(("fastapi", "starlette")):
+        raise
+    raise MissingExtra("inturn.web.app", "server") from error
+
+TIME_LIMIT_S = 300.0
+ABOUT = """\
+Every conversation, in turn. A workflow walks a user through its steps, one turn at a time; a visitor's messages are
+answered one run at a time. Errors are problem documents (RFC 9457): decide by their `code`. Any POST may carry an
+`Idempotency-Key`; turns and visitors' messages are repeated more simply with the same `message_id`."""
+
+
+def make_app(
+    settings: Settings | None = None,
+    *,
+    app: InTurn | None = None,
+    agent: Agent | None = None,
+    definitions: WorkflowDefinition | Mapping[str, WorkflowDefinition] | None = None,
+    grace: float = GRACE_S,
+) -> FastAPI:
+    """Everything is checked here; the store is opened when the server starts. An `app` or `agent` that was given is
+    its owner's to close. `grace`: seconds that running turns have when the server stops.
+    """
+    settings = settings or load_settings()
+    keys = load_keys(settings)
+    turns = app or InTurn(settings=settings)
+    answers = agent or make_agent(settings)
+    known = definitions or (load_definitions(settings.workflows) if settings.workflows else default_definition())
+    # several agents are asked one after the other, each within its own time
+    agent_s = settings.agent_timeout * len(settings.agent) + 5
+    config = OrchestratorConfig(
+        lease=settings.turn_lease,
+        state_ttl=settings.state_ttl,
+        agent_timeout=agent_s,
+        time_limit=max(TIME_LIMIT_S, agent_s + 30),
+    )
+    orchestrator = WorkflowOrchestrator(turns, answers, known, config=config)
+    responder = VisitorResponder(turns, answers, lease=settings.turn_lease)
+    running = Running(turns, grace)
+
+    @asynccontextmanager
+    async def lifespan(api: FastAPI) -> AsyncIterator[None]:
+        await running.start()
+        try:
+            yield
+        finally:
+            await running.stop()
+            if agent is None:
+                await answers.aclose()
+            if app is None:
+                await turns.close()
+
+    # FastAPI's own pages load their scripts from elsewhere; ours does not
+    api = FastAPI(
+        title="inturn", version=version("inturn"), description=ABOUT, docs_url=None, redoc_url=None, lifespan=lifespan
+    )
+    api.state.running = running
+    api.state.agent = answers
+    api.state.keys = keys
+    add_refusals(api)
+    api.include_router(workflow_routes(orchestrator, caller, running.streams))
+    api.include_router(visitor_routes(responder, caller_in_lanes))
+    api.include_router(health_routes(turns))
+    api.include_router(page_routes())
+    _describe_problems(api)
+    # the last one added stands outermost
+    api.add_middleware(Idempotent, turns=turns)
+    api.add_middleware(EndingStreams, stopping=running.stopping)
+    api.add_middleware(Authentication, keys=keys)
+    api.add_middleware(BodyLimit)
+    api.add_middleware(LastResort)
+    return api
+
+
+class Idempotent:
+    """`Idempotency-Key` for every POST but those that are told while they run: a `message_id` repeats these."""
+
+    def __init__(self, app: ASGIApp, turns: InTurn) -> None:
+        self._plain = app
+        self._kept = IdempotencyMiddleware(app, turns, methods=("POST",), scope=scope_of)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_stream = scope["type"] != "http" or scope["path"].endswith("/stream")
+        await (self._plain if is_stream else self._kept)(scope, receive, send)
+
+
+def _describe_problems(api: FastAPI) -> None:
+    """FastAPI describes refused requests in a form of its own, which nobody ever gets here."""
+    generate = api.openapi
+
+    def openapi() -> dict[str, Any]:
+        described = generate()
+        for path in described["paths"].values():
+            for operation in path.values():
+                for told in operation.get("responses", {}).values():
+                    schema = told.get("content", {}).get("application/json", {}).get("schema", {})
+                    if schema.get("$ref", "").endswith("/HTTPValidationError"):
+                        told["content"] = documented("invalid-request")[422]["content"]
+        return described
+
+    api.openapi = openapi  # type: ignore[method-assign]

@@ -1,0 +1,38 @@
+"""Whether the process lives, whether it can work, and what it has done: `/healthz`, `/readyz`, `/metrics`."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from inturn.app import InTurn
+from inturn.errors import InTurnError
+
+_LANE = "inturn:readiness"
+
+
+def health_routes(app: InTurn) -> APIRouter:
+    router = APIRouter(tags=["health"])
+    fresh = {"cache-control": "no-store"}
+
+    @router.get("/healthz", operation_id="health", summary="Whether the process lives")
+    async def health() -> Response:
+        return JSONResponse({"status": "ok"}, headers=fresh)
+
+    @router.get(
+        "/readyz", operation_id="readiness", summary="Whether the store can be reached",
+        responses={503: {"description": "What is wrong"}},
+    )  # fmt: skip
+    async def readiness() -> Response:
+        try:
+            await app.lanes.inspect(_LANE, limit=1)
+        except InTurnError as error:
+            return JSONResponse({"status": "unready", "store": str(error)}, status_code=503, headers=fresh)
+        return JSONResponse({"status": "ready", "store": "ok"}, headers=fresh)
+
+    @router.get("/metrics", include_in_schema=False)
+    def metrics() -> Response:
+        return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST, headers=fresh)
+
+    return router

@@ -1,0 +1,100 @@
+/** Calls the API of this server. Whatever goes wrong is thrown as a `Problem` that says what to do next. */
+
+import { readEvents } from "./events.js";
+
+const KEY = "inturn.key";
+const ROOT = "/api/v1";
+
+export class Problem extends Error {
+  constructor({ status = 0, code = "", title = "", detail = "", retryAfterS = null }) {
+    super(detail || title || "Something went wrong.");
+    this.status = status;
+    this.code = code;
+    this.title = title;
+    this.retryAfterS = retryAfterS;
+  }
+
+  /** Whether the same message may be sent again as it is. */
+  get isWorthRepeating() {
+    return this.status === 0 || this.status === 429 || this.status >= 500 || this.code === "conversation-busy";
+  }
+}
+
+/** Kept for this tab alone, and never in an address. */
+export const apiKey = {
+  get: () => sessionStorage.getItem(KEY) ?? "",
+  set: (key) => (key ? sessionStorage.setItem(KEY, key) : sessionStorage.removeItem(KEY)),
+};
+
+export async function call(method, path, body) {
+  const response = await request(method, path, body, "application/json");
+  if (response.status === 204) return null;
+  try {
+    return await response.json();
+  } catch {
+    throw cutOff();
+  }
+}
+
+/** `hear(name, data)` gets every event; returns when the stream has ended. */
+export async function stream(path, body, hear) {
+  const response = await request("POST", path, body, "text/event-stream");
+  try {
+    for await (const { name, data } of readEvents(response.body)) hear(name, data ? JSON.parse(data) : {});
+  } catch (error) {
+    throw error instanceof Problem ? error : cutOff();
+  }
+}
+
+async function request(method, path, body, accept) {
+  const headers = { accept };
+  if (apiKey.get()) headers.authorization = `Bearer ${apiKey.get()}`;
+  if (body !== undefined) headers["content-type"] = "application/json";
+  let response;
+  try {
+    response = await fetch(ROOT + path, {
+      method,
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      cache: "no-store",
+    });
+  } catch {
+    throw new Problem({
+      code: "unreachable",
+      title: "The server cannot be reached.",
+      detail: "The server cannot be reached. Nothing is lost: try again when it is back.",
+    });
+  }
+  if (!response.ok) throw await problemOf(response);
+  return response;
+}
+
+async function problemOf(response) {
+  let told = {};
+  try {
+    told = await response.json();
+  } catch {
+    // not every refusal, a proxy's for example, is a problem document
+  }
+  const retryAfterS = Number.parseInt(response.headers.get("retry-after") ?? "", 10);
+  return readProblem({ status: response.status, ...told }, Number.isFinite(retryAfterS) ? retryAfterS : null);
+}
+
+export function readProblem(told, retryAfterS = null) {
+  const after = retryAfterS ?? (Number.isFinite(told.retry_after) ? told.retry_after : null);
+  return new Problem({
+    status: Number(told.status) || 500,
+    code: String(told.code ?? ""),
+    title: String(told.title ?? ""),
+    detail: typeof told.detail === "string" ? told.detail : "",
+    retryAfterS: after,
+  });
+}
+
+export function cutOff() {
+  return new Problem({
+    code: "cut-off",
+    title: "The connection broke.",
+    detail: "The connection broke before the answer was complete. Try again: the same message is never answered twice.",
+  });
+}

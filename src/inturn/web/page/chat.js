@@ -1,0 +1,209 @@
+/** The chat page: begins or restores a conversation, and passes on what is written and what is answered. */
+
+import { Problem, call } from "./api.js";
+import { Composer } from "./composer.js";
+import { askForKey, askHowToStart } from "./dialogs.js";
+import { byId, el, inWords, newId } from "./dom.js";
+import { Log } from "./log.js";
+import { makeSheet, nameFields, showCollected, showProgress } from "./panel.js";
+import { Sending } from "./sending.js";
+import { address, forget, newest, outbox, preferredBusy } from "./storage.js";
+
+const POLICIES = {
+  reject: "While an answer is written, others are refused (409)",
+  queue: "While an answer is written, others wait in order",
+  merge: "While an answer is written, others are merged",
+};
+
+const log = new Log(byId("log"), byId("status"));
+const composer = new Composer((text) => send({ id: newId(), text }));
+const sheet = makeSheet();
+let definitions = [];
+let definition = null;
+let sending = null;
+let turnShown = -1;
+
+/** What is known of the conversation that is on the page. */
+function enter({ id, busy, agent = "", restoredTurns = -1 }) {
+  address.set(id);
+  log.clear();
+  turnShown = -1;
+  const conversation = { id, busy, agent, restoredTurns };
+  sending = new Sending(log, conversation, { answered: (response) => show(conversation, response), over });
+  byId("policy").textContent = POLICIES[busy] ?? "";
+  document.body.dataset.busy = busy;
+  return conversation;
+}
+
+function send(message, card = null) {
+  composer.offer([], null);
+  sending?.send(message, card);
+}
+
+function submitCard(card, filled) {
+  const text = card.title ? `Form sent: ${card.title}` : "Form sent";
+  send({ id: newId(), text, card: filled }, card);
+  composer.field.focus();
+}
+
+/** Of another conversation than the one on the page, an answer comes too late. */
+function show(conversation, response) {
+  if (address.get() !== conversation.id) return;
+  conversation.agent = response.agent;
+  log.addAnswer(() => {
+    for (const message of response.messages) say(response.agent, message);
+    const { kind, errors } = response.parsed_turn;
+    if (kind === "structured" && errors.length > 0) log.addNotice(`Not taken down: ${errors.join("; ")}`);
+  });
+  if (response.turn_meta.turn_number < turnShown) return;
+  turnShown = response.turn_meta.turn_number;
+  const cards = response.messages.filter((message) => message.kind === "adaptiveCard");
+  newest.set(conversation.id, turnShown, response.agent, cards);
+  stand(response.workflow_state, response.progress, response.turn_meta.collected_this_turn);
+}
+
+function say(agent, message) {
+  const name = nameOf(agent);
+  if (message.kind === "adaptiveCard" && message.card) log.addCard(name, message.card, message.card_id, submitCard);
+  else if (message.text.trim()) log.addAssistant(name, message.text.trim(), message.citations);
+}
+
+function nameOf(agent) {
+  return agent ? `${inWords(agent)} agent` : "Assistant";
+}
+
+function stand(state, progress, fresh = {}) {
+  showProgress(progress, state.status);
+  showCollected(state.collected_data, fresh);
+  const isCompleted = state.status === "completed";
+  for (const card of log.openCards) {
+    if (isCompleted || isPast(card.id, state.current_step)) card.close("Answered");
+    else card.fill(state.collected_data);
+  }
+  composer.offer(isCompleted ? [] : state.choices, state.suggested_input_type);
+  composer.finish(isCompleted);
+  byId("race-go").disabled = isCompleted;
+}
+
+/** Whether the card belongs to a step that is over: what it asks for was told in words. */
+function isPast(cardId, currentStep) {
+  const steps = definition?.steps ?? [];
+  const place = steps.findIndex((step) => step.card_id === cardId);
+  const current = steps.findIndex((step) => step.id === currentStep);
+  return place >= 0 && (current < 0 || place < current);
+}
+
+function title(words) {
+  byId("title").textContent = words;
+  document.title = `${words} · inturn`;
+}
+
+async function begin({ which, busy } = { busy: preferredBusy.get() }) {
+  const response = await call("POST", "/workflows", { definition: which, busy });
+  definition = definitions.find(({ id }) => id === which) ?? definitions[0];
+  nameFields(definition);
+  title(definition?.title ?? "Conversation");
+  show(enter({ id: response.conversation_id, busy }), response);
+}
+
+async function restore(id) {
+  const session = await call("GET", `/workflows/${encodeURIComponent(id)}`);
+  const state = session.workflow_state;
+  const kept = newest.get(id);
+  const agent = kept?.agent ?? "";
+  definition = definitions.find((one) => one.id === session.definition);
+  nameFields(definition);
+  title(session.title);
+  enter({ id, busy: session.busy, agent, restoredTurns: state.turn_count });
+  turnShown = state.turn_count;
+  for (const { role, text } of session.history) {
+    if (role === "user") log.addUser(text, "");
+    else log.addAssistant(nameOf(agent), text);
+  }
+  if (kept?.turn === state.turn_count) {
+    for (const message of kept.cards) say(agent, message);
+  }
+  stand(state, session.progress);
+  for (const message of outbox.get(id)) sending.restore(message);
+}
+
+/** Troubles of the whole conversation rather than of one message. */
+function over(problem, repeat) {
+  if (problem.status === 401) {
+    askForKey().then(repeat);
+    return true;
+  }
+  if (problem.code === "session-completed") {
+    open();
+    return true;
+  }
+  if (problem.status === 404) {
+    const button = el("button", { type: "button", onclick: startAgain }, "Start again");
+    log.addNotice("This conversation is over.", button);
+    return true;
+  }
+  return false;
+}
+
+/** Does what must work before anything else can, and lets the user repeat it for as long as it does not. */
+async function must(step) {
+  try {
+    await step();
+  } catch (problem) {
+    if (!(problem instanceof Problem)) throw problem;
+    if (over(problem, () => must(step))) return;
+    const notice = log.addNotice(problem.message, el("button", { type: "button", onclick: () => again() }, "Try again"));
+    const again = () => {
+      notice.remove();
+      must(step);
+    };
+  }
+}
+
+function open() {
+  return must(async () => {
+    definitions = await call("GET", "/workflow-definitions");
+    const id = address.get();
+    await (id ? restoreOrBegin(id) : begin());
+  });
+}
+
+async function restoreOrBegin(id) {
+  try {
+    await restore(id);
+  } catch (problem) {
+    if (problem.status !== 404) throw problem;
+    forget(id);
+    await begin();
+    log.addNotice("The conversation under this address is over: this is a new one.");
+  }
+}
+
+function startAgain() {
+  forget(address.get());
+  sheet.close();
+  return must(async () => {
+    await begin();
+    composer.field.focus();
+  });
+}
+
+byId("again").addEventListener("click", startAgain);
+byId("new").addEventListener("click", async () => {
+  const chosen = await askHowToStart(definitions);
+  if (chosen === null) return;
+  must(async () => {
+    await begin(chosen);
+    composer.field.focus();
+  });
+});
+byId("race").addEventListener("submit", (event) => {
+  event.preventDefault();
+  sheet.close();
+  for (const id of ["race-1", "race-2"]) {
+    const text = byId(id).value.trim();
+    if (text) send({ id: newId(), text });
+  }
+});
+addEventListener("hashchange", open);
+open();

@@ -1,0 +1,50 @@
+/** The two questions that the page asks before a conversation: how it should go, and for a key if the server wants one. */
+
+import { apiKey } from "./api.js";
+import { byId, el } from "./dom.js";
+import { preferredBusy } from "./storage.js";
+
+/** `{which, busy}`, or `null` if the user would rather not. */
+export async function askHowToStart(definitions) {
+  const which = byId("which");
+  const named = new Map(definitions.map(({ id, title }) => [id, title || id]));
+  byId("which-row").hidden = named.size < 2;
+  which.replaceChildren(...[...named].map(([value, title]) => el("option", { value }, title)));
+  const preferred = preferredBusy.get();
+  for (const radio of byId("start-form").elements.busy) radio.checked = radio.value === preferred;
+  if ((await ask(byId("start"))) !== "start") return null;
+  const busy = byId("start-form").elements.busy.value;
+  preferredBusy.set(busy);
+  return { busy, which: named.size < 2 ? undefined : which.value };
+}
+
+let asked = null;
+
+/** However many requests were refused, the question is asked once. */
+export function askForKey() {
+  asked ??= askOnce().finally(() => {
+    asked = null;
+  });
+  return asked;
+}
+
+async function askOnce() {
+  const wasRefused = Boolean(apiKey.get());
+  const input = byId("key");
+  const forgotten = "It stays in this tab, and is forgotten when you close it.";
+  byId("key-why").textContent = wasRefused ? `The key was not accepted. ${forgotten}` : forgotten;
+  input.value = "";
+  do {
+    await ask(byId("ask-key"));
+  } while (!input.value.trim());
+  apiKey.set(input.value.trim());
+  input.value = "";
+}
+
+function ask(dialog) {
+  return new Promise((answer) => {
+    dialog.returnValue = "";
+    dialog.addEventListener("close", () => answer(dialog.returnValue), { once: true });
+    dialog.showModal();
+  });
+}

@@ -1,0 +1,126 @@
+/** The API reference: everything that /openapi.json describes, by tag, to be read and to be tried. */
+
+import { apiKey } from "./api.js";
+import { byId, el, inWords } from "./dom.js";
+import { Schemas } from "./schema.js";
+import { code, curl, tryIt } from "./try.js";
+
+const METHODS = ["get", "post", "put", "patch", "delete", "head", "options"];
+
+async function open() {
+  const state = byId("state");
+  try {
+    const response = await fetch("/openapi.json", { cache: "no-store" });
+    if (!response.ok) throw new Error(`the server answered ${response.status}`);
+    show(await response.json());
+    state.textContent = "";
+  } catch (error) {
+    const again = el("button", { type: "button", onclick: open }, "Try again");
+    state.replaceChildren(`The description cannot be read: ${error.message}. `, again);
+  }
+}
+
+function show(description) {
+  const schemas = new Schemas(description);
+  byId("title").textContent = `${description.info?.title ?? ""} API reference`.trim();
+  byId("version").textContent = description.info?.version ? `Version ${description.info.version} · ` : "";
+  byId("about").textContent = description.info?.description ?? "";
+  const about = new Map((description.tags ?? []).map((tag) => [tag.name, tag.description ?? ""]));
+  for (const [tag, operations] of byTag(description)) {
+    const heading = inWords(tag);
+    const links = operations.map(({ id, method, path }) =>
+      el("li", {}, el("a", { href: `#${id}` }, badge(method), el("code", {}, path))),
+    );
+    byId("contents").append(el("h2", {}, heading), el("ul", {}, links));
+    const words = about.get(tag) ? el("p", { class: "words" }, about.get(tag)) : null;
+    const shown = operations.map((operation) => showOperation(operation, schemas));
+    byId("operations").append(el("section", { class: "tag" }, el("h2", {}, heading), words, shown));
+  }
+  // the place that the address names did not exist when the page was opened
+  if (location.hash) byId(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+}
+
+function byTag(description) {
+  const tags = new Map((description.tags ?? []).map((tag) => [tag.name, []]));
+  for (const [path, methods] of Object.entries(description.paths ?? {})) {
+    for (const method of METHODS.filter((name) => methods[name])) {
+      const told = methods[method];
+      const parameters = [...(methods.parameters ?? []), ...(told.parameters ?? [])];
+      const id = told.operationId ?? `${method}-${path.replace(/\W+/g, "-")}`;
+      const tag = told.tags?.[0] ?? "other";
+      tags.set(tag, [...(tags.get(tag) ?? []), { id, method, path, told, parameters }]);
+    }
+  }
+  return [...tags].filter(([, operations]) => operations.length > 0);
+}
+
+function badge(method) {
+  return el("span", { class: `method ${method}` }, method.toUpperCase());
+}
+
+function showOperation({ id, method, path, told, parameters: listed }, schemas) {
+  const parameters = listed.map((parameter) => schemas.find(parameter));
+  const body = told.requestBody ? schemas.content(told.requestBody)[0] : undefined;
+  const example = body ? (body.examples[0]?.[1] ?? schemas.example(body.schema)) : null;
+  const tried = parameters.filter((parameter) => parameter.in === "path" || parameter.in === "query");
+  return el("article", { class: "operation", id, "data-operation": `${method} ${path}`, "aria-label": told.summary ?? path },
+    el("h3", {}, badge(method), path),
+    told.summary ? el("p", {}, el("b", {}, told.summary)) : null,
+    told.description ? el("p", { class: "words" }, told.description) : null,
+    parameters.length > 0 ? table("Parameters", ["Name", "In", "What", "About"], parameters.map((one) =>
+      [el("code", {}, one.name + (one.required ? " *" : "")), one.in, schemas.inWords(one.schema ?? {}), one.description ?? ""])) : null,
+    body ? showBody(body, example, schemas) : null,
+    table("Responses", ["Status", "What", "Codes"], Object.entries(told.responses ?? {}).map(([status, one]) =>
+      showResponse(status, schemas.find(one), schemas))),
+    Object.entries(told.responses ?? {}).filter(([status]) => status.startsWith("2")).flatMap(([, one]) => showExamples(one, schemas)),
+    el("details", {}, el("summary", {}, "curl"), code(curl(method, path, example), "curl command")),
+    tryIt(method, path, tried, example),
+  );
+}
+
+function showBody(body, example, schemas) {
+  const rows = schemas.properties(body.schema).map(([name, words, isNeeded, about]) =>
+    [el("code", {}, name + (isNeeded ? " *" : "")), words, about]);
+  return el("div", {},
+    rows.length > 0 ? table("Body", ["Field", "What", "About"], rows) : null,
+    el("details", {}, el("summary", {}, "Example of a body"), code(JSON.stringify(example, null, 2), "Example of a body")),
+  );
+}
+
+function showResponse(status, response, schemas) {
+  const content = schemas.content(response);
+  const kinds = content.map(({ type, schema }) => (schema ? `${schemas.inWords(schema)} (${type})` : type)).join("; ");
+  return [el("code", {}, status), [response.description, kinds].filter(Boolean).join(" · "), codesOf(response, content).join(", ")];
+}
+
+/** The stable codes of problem documents, from their examples and from what the description lists itself. */
+function codesOf(response, content) {
+  const listed = Object.entries(response).filter(([name]) => /^x-.*codes?$/.test(name)).flatMap(([, codes]) => codes);
+  const shown = content.flatMap(({ examples }) => examples.map(([, value]) => value?.code)).filter(Boolean);
+  return [...new Set([...listed, ...shown].map(String))];
+}
+
+function showExamples(response, schemas) {
+  return schemas.content(response).flatMap(({ type, schema, examples }) => {
+    const found = examples.length > 0 ? examples : schema && /json/.test(type) ? [["example", schemas.example(schema)]] : [];
+    return found.map(([name, value]) => {
+      const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
+      const title = name === "example" ? "Example of a response" : `Example of a response: ${name}`;
+      return el("details", {}, el("summary", {}, title), code(text, title));
+    });
+  });
+}
+
+function table(title, heads, rows) {
+  if (rows.length === 0) return null;
+  return el("div", {}, el("h4", {}, title),
+    el("div", { class: "scrolls", tabindex: 0, role: "region", "aria-label": title },
+      el("table", {}, el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))),
+        el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell) => el("td", {}, cell))))))));
+}
+
+const key = byId("key");
+key.value = apiKey.get();
+key.addEventListener("input", () => apiKey.set(key.value.trim()));
+byId("key-form").addEventListener("submit", (event) => event.preventDefault());
+open();

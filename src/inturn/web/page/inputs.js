@@ -1,0 +1,141 @@
+/** The inputs of adaptive cards: `read()` is what was filled in, `wrong()` what is wrong with it, `write()` fills it in. */
+
+import { el, inWords, unique } from "./dom.js";
+
+const KINDS = { email: "email", tel: "tel", url: "url", password: "password" };
+
+export function makeInput(part) {
+  switch (part.type) {
+    case "Input.Text":
+      return single(part, part.isMultiline ? el("textarea", { rows: 3 }) : el("input", { type: KINDS[kind(part)] ?? "text" }));
+    case "Input.Number":
+      return single(part, el("input", { type: "number", step: "any", min: part.min, max: part.max }));
+    case "Input.Date":
+      return single(part, el("input", { type: "date", min: part.min, max: part.max }));
+    case "Input.Time":
+      return single(part, el("input", { type: "time", min: part.min, max: part.max }));
+    case "Input.Toggle":
+      return toggle(part);
+    case "Input.ChoiceSet":
+      return part.style === "expanded" || part.isMultiSelect ? list(part) : single(part, menu(part));
+    default:
+      return null;
+  }
+}
+
+function kind(part) {
+  return String(part.style ?? "").toLowerCase();
+}
+
+function labelOf(part) {
+  return String(part.label || part.title || part.placeholder || inWords(part.id));
+}
+
+function choicesOf(part) {
+  return (Array.isArray(part.choices) ? part.choices : []).filter((choice) => choice && typeof choice === "object");
+}
+
+/** A field with a label before it, and a place for what is wrong with it behind it. */
+function framed(part, label, controls, first) {
+  const message = el("p", { class: "wrong", id: unique("wrong"), hidden: true });
+  const element = el("div", { class: "field" }, label, controls, message);
+  return {
+    id: String(part.id ?? ""),
+    element,
+    first,
+    tell(why) {
+      message.hidden = !why;
+      message.textContent = why ?? "";
+      for (const control of element.querySelectorAll("input, select, textarea")) {
+        if (why) {
+          control.setAttribute("aria-invalid", "true");
+          control.setAttribute("aria-describedby", message.id);
+        } else {
+          control.removeAttribute("aria-invalid");
+          control.removeAttribute("aria-describedby");
+        }
+      }
+    },
+  };
+}
+
+function mark(part) {
+  return part.isRequired ? el("span", { class: "needed", "aria-hidden": "true" }, " *") : null;
+}
+
+function single(part, control) {
+  control.id = unique("input");
+  control.autocomplete = "off";
+  if (part.placeholder && control.tagName !== "SELECT") control.placeholder = String(part.placeholder);
+  if (part.maxLength > 0) control.maxLength = part.maxLength;
+  if (part.isRequired) control.setAttribute("aria-required", "true");
+  if (part.value !== undefined && part.value !== null) control.value = String(part.value);
+  const field = framed(part, el("label", { for: control.id }, labelOf(part), mark(part)), control, control);
+  return {
+    ...field,
+    read: () => (part.type === "Input.Number" && control.value !== "" ? Number(control.value) : control.value.trim()),
+    write: (value) => (control.value = String(value)),
+    wrong: () => whatIsWrong(part, control.value.trim(), control.validity),
+  };
+}
+
+function menu(part) {
+  const control = el("select", {}, el("option", { value: "" }, String(part.placeholder || "Choose one")));
+  for (const choice of choicesOf(part)) {
+    control.append(el("option", { value: String(choice.value) }, String(choice.title ?? choice.value)));
+  }
+  return control;
+}
+
+/** Radio buttons, or check boxes where several may be chosen. */
+function list(part) {
+  const name = unique("choices");
+  const chosen = new Set(part.isMultiSelect ? String(part.value ?? "").split(",") : [String(part.value ?? "")]);
+  const boxes = choicesOf(part).map((choice) => {
+    const box = el("input", { type: part.isMultiSelect ? "checkbox" : "radio", name, value: String(choice.value) });
+    box.checked = chosen.has(String(choice.value));
+    return box;
+  });
+  const rows = boxes.map((box, place) =>
+    el("label", { class: "choice" }, box, el("span", {}, String(choicesOf(part)[place].title ?? box.value))),
+  );
+  const group = el("fieldset", { class: "choices" }, el("legend", {}, labelOf(part), mark(part)), rows);
+  const field = framed(part, null, group, boxes[0]);
+  const read = () => boxes.filter((box) => box.checked).map((box) => box.value).join(",");
+  const write = (value) => boxes.forEach((box) => (box.checked = box.value === String(value)));
+  return { ...field, read, write, wrong: () => whatIsWrong(part, read()) };
+}
+
+function toggle(part) {
+  const on = String(part.valueOn ?? "true");
+  const off = String(part.valueOff ?? "false");
+  const box = el("input", { type: "checkbox", id: unique("input") });
+  box.checked = String(part.value ?? off) === on;
+  const title = String(part.title || part.label || inWords(part.id));
+  const above = part.label && part.label !== title ? el("p", { class: "above" }, String(part.label)) : null;
+  const row = el("label", { class: "choice" }, box, el("span", {}, title, mark(part)));
+  const field = framed(part, above, row, box);
+  const missing = () => (part.isRequired && !box.checked ? told(part, "must be on") : null);
+  const write = (value) => (box.checked = String(value) === on);
+  return { ...field, read: () => (box.checked ? on : off), write, wrong: missing };
+}
+
+function told(part, otherwise) {
+  return String(part.errorMessage || `${labelOf(part)} ${otherwise}.`);
+}
+
+function whatIsWrong(part, value, validity) {
+  if (validity?.badInput) return told(part, "cannot be read");
+  if (value === "") return part.isRequired ? told(part, "is needed") : null;
+  if (typeof part.regex === "string" && !fits(part.regex, value)) return told(part, "does not have the right form");
+  if (validity && !validity.valid && !validity.stepMismatch) return told(part, "does not fit");
+  return null;
+}
+
+function fits(pattern, value) {
+  try {
+    return new RegExp(pattern, "u").test(value);
+  } catch {
+    return true; // the server has the last word on patterns that only it can read
+  }
+}

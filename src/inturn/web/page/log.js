@@ -1,0 +1,119 @@
+/** The messages on the page. Whole messages go into the log, which is read out; what is being written stands below it. */
+
+import { Card } from "./card.js";
+import { el, httpsUrl } from "./dom.js";
+
+/** Pixels from the end at which a reader still counts as being at the end. */
+const NEAR = 120;
+const MARGIN = 16;
+
+export class Log {
+  #cards = [];
+
+  constructor(element, status) {
+    this.element = element;
+    this.scroller = element.parentElement;
+    this.status = status;
+    this.draft = el("div", { class: "bubble", "data-draft": true });
+    this.dots = el("p", { class: "dots" }, el("i"), el("i"), el("i"));
+    // outside of what is read out: a reader wants the answer, not each of its pieces
+    this.now = el("div", { class: "message assistant now", "aria-hidden": "true", hidden: true }, this.dots, this.draft);
+    element.after(this.now);
+  }
+
+  clear() {
+    this.element.replaceChildren();
+    this.#cards = [];
+    this.write(null);
+  }
+
+  /** What the user gave; its fate and its troubles are shown at it. */
+  addUser(text, id) {
+    const fate = el("p", { class: "fate" });
+    const trouble = el("div", { class: "trouble", hidden: true });
+    const element = this.#add("user", "You", el("div", { class: "bubble" }, text), fate, trouble);
+    element.dataset.id = id;
+    return {
+      element,
+      tell(words, state) {
+        fate.textContent = words;
+        element.dataset.state = state;
+      },
+      showTrouble(...parts) {
+        trouble.replaceChildren(...parts);
+        trouble.hidden = parts.length === 0;
+      },
+    };
+  }
+
+  /** What `add` adds is an answer: if there is more of it than fits, it is read from its beginning. */
+  addAnswer(add) {
+    const isAtEnd = this.#isAtEnd();
+    const before = this.element.lastElementChild;
+    add();
+    const first = before ? before.nextElementSibling : this.element.firstElementChild;
+    if (!isAtEnd || first === null) return;
+    this.toEnd();
+    const above = this.scroller.getBoundingClientRect().top - first.getBoundingClientRect().top;
+    if (above > 0) this.scroller.scrollTop -= above + MARGIN;
+  }
+
+  addAssistant(name, text, citations = []) {
+    const links = citations.map(({ title, url }) => citation(title, url));
+    const list = links.length > 0 ? el("ul", { class: "citations", "aria-label": "Sources" }, links) : null;
+    return this.#add("assistant", name, el("div", { class: "bubble" }, text), list);
+  }
+
+  addCard(name, card, cardId, submit) {
+    const made = new Card(card, cardId, submit);
+    for (const older of this.openCards) if (older.id === made.id) older.close("Replaced by the one below.");
+    this.#cards.push(made);
+    this.#add("assistant", name, made.element);
+    return made;
+  }
+
+  get openCards() {
+    return this.#cards.filter((card) => card.isOpen);
+  }
+
+  /** Something that is said about the conversation rather than in it. */
+  addNotice(words, ...buttons) {
+    return this.#add("notice", null, el("p", {}, words), ...buttons);
+  }
+
+  /** `null`: nobody writes. '': somebody does, and there is no word yet. */
+  write(text) {
+    const isAtEnd = this.#isAtEnd();
+    this.now.hidden = text === null;
+    this.dots.hidden = Boolean(text);
+    this.draft.hidden = !text;
+    this.draft.textContent = text ?? "";
+    const said = text === null ? "" : "An answer is being written.";
+    if (this.status.textContent !== said) this.status.textContent = said;
+    if (isAtEnd) this.toEnd();
+  }
+
+  toEnd() {
+    this.scroller.scrollTop = this.scroller.scrollHeight;
+  }
+
+  #isAtEnd() {
+    const { scrollHeight, scrollTop, clientHeight } = this.scroller;
+    return scrollHeight - scrollTop - clientHeight < NEAR;
+  }
+
+  #add(kind, who, ...parts) {
+    const isAtEnd = this.#isAtEnd();
+    const name = who === null ? null : el("p", { class: "who" }, who);
+    const made = el("article", { class: `message ${kind}` }, name, parts);
+    this.element.append(made);
+    if (isAtEnd || kind === "user") this.toEnd();
+    return made;
+  }
+}
+
+function citation(title, url) {
+  const href = httpsUrl(url);
+  const words = title || url || "";
+  return el("li", {}, href ? el("a", { href, target: "_blank", rel: "noopener noreferrer" }, words) : words);
+}

@@ -1,0 +1,153 @@
+/** Messages on their way: sent, waiting, answered alone or together, or refused and tried again with the same id. */
+
+import { Problem, call, cutOff, readProblem, stream } from "./api.js";
+import { el } from "./dom.js";
+import { outbox } from "./storage.js";
+
+/** Not longer than this is a button held back, whatever a server asks for. */
+const LONGEST_WAIT_S = 60;
+
+export class Sending {
+  #underWay = new Set();
+  #turns = new Map();
+  #writer = null;
+  #draft = "";
+
+  /** `hooks`: `answered(response)`, and `over(problem)` for troubles of the whole conversation; true: it dealt with it. */
+  constructor(log, conversation, hooks) {
+    this.log = log;
+    this.conversation = conversation;
+    this.hooks = hooks;
+  }
+
+  get isBusy() {
+    return this.#underWay.size > 0;
+  }
+
+  /** A message is `{id, text}`, or `{id, text, card: {cardId, action, data}}`. */
+  send(message, card = null) {
+    const shown = this.log.addUser(message.text, message.id);
+    return this.#attempt({ ...message, shown, form: card });
+  }
+
+  /** One that a reload cut off is repeated: under its id it is answered once. One that was refused waits for the user. */
+  restore(kept) {
+    const message = { ...kept, shown: this.log.addUser(kept.text, kept.id), form: null };
+    if (kept.isRefused) this.#refuse(message, new Problem({ detail: "It was not answered before the page was reloaded." }));
+    else this.#attempt(message);
+  }
+
+  async #attempt(message) {
+    const waits = this.isBusy && this.conversation.busy !== "reject";
+    message.shown.tell(waits ? "Waiting for its turn" : "Sending", waits ? "waiting" : "sending");
+    message.shown.showTrouble();
+    message.form?.close("Sending");
+    this.#underWay.add(message);
+    this.#keep(message, false);
+    this.#show();
+    try {
+      const response = await this.#ask(message);
+      this.#underWay.delete(message);
+      this.#settle(message);
+      this.#answer(message, response);
+    } catch (problem) {
+      this.#underWay.delete(message);
+      this.#settle(message);
+      if (!(problem instanceof Problem)) throw problem;
+      this.#refuse(message, problem);
+    }
+  }
+
+  #keep({ id, text, card }, isRefused) {
+    outbox.add(this.conversation.id, { id, text, card, isRefused });
+  }
+
+  async #ask(message) {
+    const path = `/workflows/${encodeURIComponent(this.conversation.id)}`;
+    if (message.card) {
+      const { cardId, action, data } = message.card;
+      return call("POST", `${path}/card-actions`, { card_id: cardId, action, data, message_id: message.id });
+    }
+    let response = null;
+    await stream(`${path}/turns/stream`, { text: message.text, message_id: message.id }, (name, data) => {
+      if (name === "response") response = data;
+      else if (name === "problem") throw readProblem(data);
+      else if (name === "restart") this.#hear(message, null);
+      else if (name === "token") this.#hear(message, String(data.text ?? ""));
+    });
+    if (response === null) throw cutOff();
+    return response;
+  }
+
+  /** Merged messages all hear the same words: those of the first that speaks are shown. */
+  #hear(message, piece) {
+    this.#writer ??= message;
+    if (piece !== null) message.shown.tell("Being answered", "writing");
+    if (this.#writer !== message) return;
+    this.#draft = piece === null ? "" : this.#draft + piece;
+    this.#show();
+  }
+
+  #settle(message) {
+    if (this.#writer === message) {
+      this.#writer = null;
+      this.#draft = "";
+    }
+    this.#show();
+  }
+
+  #show() {
+    this.log.write(this.isBusy ? this.#draft : null);
+  }
+
+  #answer(message, response) {
+    outbox.remove(this.conversation.id, message.id);
+    message.form?.close("Sent");
+    const turn = response.turn_meta.turn_number;
+    if (turn <= this.conversation.restoredTurns) {
+      message.shown.element.remove(); // it is in the history that was restored, with its answer
+      return;
+    }
+    const together = [...(this.#turns.get(turn) ?? []), message];
+    this.#turns.set(turn, together);
+    if (together.length === 1) {
+      message.shown.tell("Answered", "answered");
+      this.hooks.answered(response);
+      return;
+    }
+    for (const one of together) one.shown.tell(`Merged: ${together.length} messages, one answer`, "merged");
+  }
+
+  #refuse(message, problem) {
+    if (this.hooks.over(problem, () => this.#attempt(message))) {
+      message.shown.tell("Not sent", "refused");
+      if (problem.status !== 401) outbox.remove(this.conversation.id, message.id);
+      return;
+    }
+    message.shown.tell("Not answered", "refused");
+    if (!problem.isWorthRepeating) {
+      outbox.remove(this.conversation.id, message.id);
+      message.form?.open();
+      message.shown.showTrouble(el("p", {}, problem.message));
+      return;
+    }
+    this.#keep(message, true);
+    message.form?.close("Not sent yet");
+    const isBusy = problem.code === "conversation-busy";
+    const words = isBusy ? "The conversation is busy: another message is being answered." : problem.message;
+    message.shown.showTrouble(el("p", {}, words), againButton(problem.retryAfterS, () => this.#attempt(message)));
+  }
+}
+
+/** Held back for as long as the server asked for. */
+function againButton(waitS, press) {
+  const button = el("button", { type: "button", class: "again", onclick: press }, "Try again");
+  let left = Math.min(waitS ?? 0, LONGEST_WAIT_S);
+  function tick() {
+    button.disabled = left > 0;
+    button.textContent = left > 0 ? `Try again in ${left} s` : "Try again";
+    if (left-- > 0) setTimeout(tick, 1000);
+  }
+  tick();
+  return button;
+}

@@ -1,0 +1,67 @@
+"""What runs beside the requests: the worker, and streamed turns. It stops in good order, within one grace time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from inturn.app import InTurn
+from inturn.conversations.http.sse import Streams
+from inturn.errors import StoreUnavailable
+from inturn.lanes.worker import Worker
+from inturn.store import clock
+
+log = logging.getLogger("inturn.web")
+
+GRACE_S = 30.0
+CONCURRENCY = 10
+AGAIN_S = 1.0
+
+
+class Running:
+    def __init__(self, app: InTurn, grace_s: float = GRACE_S) -> None:
+        self.app = app
+        self.grace_s = grace_s
+        self.streams = Streams()
+        self.stopping = asyncio.Event()
+        """Set when the server begins to stop: event streams without an end of their own end then."""
+        self._stops_at: float | None = None
+        self._worker: Worker | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """The store may be away: then requests are told so, and the worker begins when it is there."""
+        try:
+            await self.app.open()
+        except StoreUnavailable as error:
+            log.warning("the store is away, and requests get 503 until it is there: %s", error)
+        if self.app.runtime.handlers:
+            self._task = asyncio.create_task(self._work())
+
+    async def _work(self) -> None:
+        while not self.stopping.is_set():
+            # its own grace is that of the whole server, of which some may be spent when it is told
+            self._worker = Worker(self.app.runtime, CONCURRENCY, self.grace_s)
+            try:
+                await self._worker.run()
+            except StoreUnavailable:
+                await asyncio.sleep(AGAIN_S)
+
+    def begin_to_stop(self) -> None:
+        """No new turns of the worker, no endless streams; requests that run go on."""
+        if self._stops_at is None:
+            self._stops_at = clock.now() + self.grace_s
+            self.stopping.set()
+            if self._worker is not None:
+                self._worker.stop()
+
+    async def stop(self) -> None:
+        self.begin_to_stop()
+        await self.streams.finish(self._left_s())
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=self._left_s())
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _left_s(self) -> float:
+        return max(0.0, (self._stops_at or 0.0) - clock.now())

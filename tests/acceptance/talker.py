@@ -1,0 +1,94 @@
+"""A process that talks in conversations, as it is told by JSON lines: `talker.py URL NAMESPACE`.
+
+Its agent takes a moment, and collects one field for each message: so the state tells which messages are in it. It ends
+when its standard input does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+from redis.asyncio import Redis
+
+from inturn import InTurn
+from inturn.agents.activity import Activity
+from inturn.agents.protocol import Ask
+from inturn.conversations.context import build_contextual_query
+from inturn.conversations.loop import Loop, Utterance, nobody
+from inturn.conversations.orchestrator import WorkflowOrchestrator
+from inturn.conversations.parse import parse_turn
+from inturn.conversations.plain import RedisWorkflowStateStore
+from inturn.workflows.load import default_definition
+from tests.acceptance.actor import say
+
+
+class NotingAgent:
+    """Collects a field for each line of what it is told."""
+
+    name = "noting"
+
+    async def ask(self, ask: Ask) -> AsyncIterator[Activity]:
+        await asyncio.sleep(random.uniform(0.001, 0.01))
+        yield Activity.piece("Noted")
+        data = {line: os.getpid() for line in ask.text.splitlines()}
+        yield Activity.said("Noted.", value={"data": data, "nextAction": "ask"})
+
+    async def aclose(self) -> None:
+        """It holds nothing."""
+
+
+class Talker:
+    def __init__(self, app: InTurn, url: str) -> None:
+        self._url = url
+        self._orchestrator = WorkflowOrchestrator(app, NotingAgent())
+        self._loop = Loop(NotingAgent(), parse_turn, build_contextual_query, 10.0)
+
+    async def do_turns(self, conversation: str, words: list[str]) -> None:
+        """All of them at once; says which were answered, and how the others were refused."""
+
+        async def one(word: str) -> tuple[str, str]:
+            try:
+                response = await self._orchestrator.process_turn(conversation, word, word)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the test judges it
+                return word, type(error).__name__
+            assert word in response.workflow_state.collected_data, response
+            return word, "answered"
+
+        say("turns", ended=dict(await asyncio.gather(*map(one, words))))
+
+    async def do_unguarded(self, conversation: str, words: list[str]) -> None:
+        """The same loop over the plain layout, as people write it: get, ask, merge, set."""
+        async with Redis.from_url(self._url) as client:
+            store = RedisWorkflowStateStore(client)
+
+            async def one(word: str) -> tuple[str, str]:
+                state = await store.get(conversation)
+                assert state is not None
+                await self._loop.run(state, default_definition(), Utterance(word), nobody)
+                await store.set(conversation, state)
+                return word, "answered"
+
+            say("unguarded", ended=dict(await asyncio.gather(*map(one, words))))
+
+
+async def main() -> None:
+    url, namespace = sys.argv[1:]
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    async with InTurn(url, namespace=namespace) as app:
+        talker = Talker(app, url)
+        say("ready")
+        while line := await reader.readline():
+            told: dict[str, Any] = json.loads(line)
+            await getattr(talker, f"do_{told.pop('do')}")(**told)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,157 @@
+"""How the Copilot Studio agent fails: in three typed ways, with what the service said, and never with the token."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+
+import pytest
+
+from inturn.agents import CopilotStudioAgent
+from inturn.errors import AgentError, AgentRejected, AgentTimeout, AgentUnavailable
+from tests.agents.conftest import KEY, MakeAgent, asking, heard
+from tests.agents.provider import SSE, Provider, Request, Script, Wire
+from tests.agents.wire import END, activity, answers, says
+from tests.store.world import until
+
+SHORT_S = 0.5
+
+
+async def failing(agent: CopilotStudioAgent) -> AgentError:
+    with pytest.raises(AgentError) as caught:
+        await heard(agent, asking(memory={"conversation_id": "c-1"}))
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, AgentRejected),
+        (401, AgentRejected),
+        (403, AgentRejected),
+        (404, AgentRejected),
+        (422, AgentRejected),
+        (429, AgentUnavailable),
+        (500, AgentUnavailable),
+        (503, AgentUnavailable),
+    ],
+)
+async def test_a_status_is_typed_and_says_what_the_service_said(
+    provider: Provider, make_copilot: MakeAgent, status: int, kind: type[AgentError]
+) -> None:
+    provider.script = answers(status, {"error": {"code": "c", "message": "the reason"}})
+    error = await failing(make_copilot())
+    assert type(error) is kind
+    assert (error.agent, error.said) == ("copilot_studio", "the reason")
+    assert str(status) in error.why
+
+
+@pytest.mark.parametrize("body", [b"[1]", b"not \xff JSON", b"", b'{"error": "text"}', b"x" * 9000])
+async def test_an_odd_body_of_an_error_does_no_harm(provider: Provider, make_copilot: MakeAgent, body: bytes) -> None:
+    async def script(request: Request, wire: Wire) -> None:
+        await wire.head(500)
+        if body:
+            await wire.chunk(body)
+        await wire.end()
+
+    provider.script = script
+    error = await failing(make_copilot())
+    assert type(error) is AgentUnavailable
+    assert len(error.said) <= 500
+
+
+async def test_a_token_that_the_service_repeats_is_not_shown(provider: Provider, make_copilot: MakeAgent) -> None:
+    provider.script = answers(401, {"message": f"bad token {KEY}"})
+    error = await failing(make_copilot())
+    assert error.said == "bad token ***"
+    assert KEY not in "".join(traceback.format_exception(error))
+
+
+async def test_nobody_gives_a_token(provider: Provider, make_copilot: MakeAgent) -> None:
+    async def token() -> str:
+        raise OSError("the identity service is away")
+
+    error = await failing(make_copilot(token=token))
+    assert type(error) is AgentUnavailable
+    assert (error.why, error.said) == ("got no token", "OSError: the identity service is away")
+
+
+async def test_nobody_listens(make_copilot: MakeAgent, provider: Provider) -> None:
+    server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+    free = server.sockets[0].getsockname()[1]
+    server.close()
+    await server.wait_closed()
+    provider.port = free
+    error = await failing(make_copilot())
+    assert type(error) is AgentUnavailable
+    assert "cannot be reached" in error.why
+
+
+async def hangs_up(request: Request, wire: Wire) -> None:
+    wire.cut()
+
+
+async def breaks_in_the_middle(request: Request, wire: Wire) -> None:
+    await wire.head(content_type=SSE)
+    await wire.chunk(activity(text="half an answer"))
+    wire.cut()
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(hangs_up, id="no answer"),
+        pytest.param(breaks_in_the_middle, id="cut"),
+        pytest.param(says(activity(type="typing", text="half an ans"), END), id="streamed without its message"),
+        pytest.param(says(b"event: activity\ndata: {wrong json\n\n"), id="wrong JSON"),
+        pytest.param(says(b"event: activity\ndata: 5\n\n"), id="no activity"),
+        pytest.param(says(b"event: activity\ndata: \xff\xfe\n\n"), id="wrong UTF-8"),
+        pytest.param(says(b'event: activity\ndata: {"type": "message"}\n\n'), id="of no conversation"),
+    ],
+)
+async def test_a_stream_that_breaks_off_is_unavailable(
+    provider: Provider, make_copilot: MakeAgent, script: Script
+) -> None:
+    provider.script = script
+    assert type(await failing(make_copilot())) is AgentUnavailable
+    assert len(provider.requests) == 1
+
+
+async def test_a_start_without_an_id_is_unavailable(provider: Provider, make_copilot: MakeAgent) -> None:
+    provider.script = says(END)
+    ask = asking()
+    with pytest.raises(AgentUnavailable, match="without saying which"):
+        await heard(make_copilot(), ask)
+    assert ask.memory == {}
+
+
+@pytest.mark.parametrize(
+    "chunks", [None, (), (activity(type="typing", text="a"),)], ids=["no head", "no event", "stall"]
+)
+async def test_silence_is_a_timeout_and_closes_the_connection(
+    provider: Provider, make_copilot: MakeAgent, chunks: tuple[bytes, ...] | None
+) -> None:
+    async def script(request: Request, wire: Wire) -> None:
+        if chunks is not None:
+            await wire.head(content_type=SSE)
+        for chunk in chunks or ():
+            await wire.chunk(chunk)
+        await provider.waits(wire)
+
+    provider.script = script
+    assert type(await failing(make_copilot(timeout=SHORT_S))) is AgentTimeout
+    await until(lambda: provider.left == 1)
+
+
+async def test_a_stream_that_never_ends_is_a_timeout(provider: Provider, make_copilot: MakeAgent) -> None:
+    async def drip(request: Request, wire: Wire) -> None:
+        await wire.head(content_type=SSE)
+        while True:
+            await wire.chunk(activity(type="typing"))
+            await asyncio.sleep(0.01)
+
+    provider.script = drip
+    error = await failing(make_copilot(timeout=SHORT_S))
+    assert type(error) is AgentTimeout
+    assert "0.5 s" in error.why
+    await until(lambda: provider.left == 1)

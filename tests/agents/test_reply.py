@@ -1,0 +1,105 @@
+"""The reply of a JSON answer, while it is being written: whatever it holds and wherever it is cut."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inturn.agents.reply import Joiner, ReplyScanner, mended
+from inturn.agents.structured import answer_of
+
+TEXTS = st.text(st.characters(exclude_categories=[]), max_size=40) | st.text('"\\{}[]:,u😀\ud83d\ude00\n', max_size=20)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS | st.just("reply"), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def cut(text: str, sizes: list[int]) -> list[str]:
+    parts, at = [], 0
+    for size in sizes:
+        parts.append(text[at : at + size])
+        at += size
+    return [*parts, text[at:]]
+
+
+def written(answer: dict[str, object], ascii_only: bool, indent: int | None) -> str:
+    return json.dumps(answer, ensure_ascii=ascii_only, indent=indent)
+
+
+SIZES = st.lists(st.integers(1, 6), max_size=60)
+
+
+@given(
+    TEXTS, st.dictionaries(TEXTS, VALUES, max_size=3), st.booleans(), st.sampled_from([None, 2]), SIZES, st.booleans()
+)
+def test_the_pieces_make_the_reply_wherever_it_is_cut(
+    reply: str, others: dict[str, object], ascii_only: bool, indent: int | None, sizes: list[int], is_first: bool
+) -> None:
+    others.pop("reply", None)
+    answer = {"reply": reply, **others} if is_first else {**others, "reply": reply}
+    text = written(answer, ascii_only, indent)
+    joiner, scanner, shown, whole = Joiner(), ReplyScanner(), "", ""
+    for part in cut(text, sizes):
+        piece = joiner.feed(part)
+        whole += piece
+        shown += scanner.feed(piece)
+        assert mended(reply).startswith(shown) or "\ufffd" in shown
+        shown.encode()
+    assert joiner.rest() == ""
+    assert shown == mended(reply)
+    message = answer_of(whole)
+    assert message is not None
+    assert message.text == shown
+
+
+@given(TEXTS.filter(lambda text: not text.lstrip().startswith("{")), SIZES)
+def test_what_is_no_object_is_all_reply(text: str, sizes: list[int]) -> None:
+    joiner, scanner = Joiner(), ReplyScanner()
+    shown = "".join(scanner.feed(joiner.feed(part)) for part in cut(text, sizes))
+    shown += scanner.feed(joiner.rest())
+    assert shown == (mended(text) if text.strip() else "")
+
+
+@given(TEXTS.map(lambda text: "{" + text), SIZES)
+def test_nonsense_does_no_harm(text: str, sizes: list[int]) -> None:
+    scanner = ReplyScanner()
+    for part in cut(text, sizes):
+        scanner.feed(part)
+    answer_of(text)
+
+
+@given(TEXTS, SIZES)
+def test_a_joined_text_is_the_mended_one(text: str, sizes: list[int]) -> None:
+    joiner = Joiner()
+    assert "".join(map(joiner.feed, cut(text, sizes))) + joiner.rest() == mended(text)
+
+
+def test_half_an_escape_is_never_shown() -> None:
+    scanner = ReplyScanner()
+    pieces = [scanner.feed(char) for char in r'{"reply": "a\n\u00fc\ud83d\ude00\"b"}']
+    assert [piece for piece in pieces if piece] == ["a", "\n", "ü", "😀", '"', "b"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r'{"data": {"reply": "no"}, "list": ["reply", "no"], "key": "reply", "reply": "yes"}',
+        r'{"re\u0070ly": "yes"}',
+        r'{"reply" : "yes", "after": "no"} "reply": "no"',
+    ],
+)
+def test_only_the_reply_of_the_object_itself_is_shown(text: str) -> None:
+    assert ReplyScanner().feed(text) == "yes"
+
+
+def test_a_scanner_knows_whether_there_was_a_reply() -> None:
+    scanner = ReplyScanner()
+    scanner.feed('{"data": 1, ')
+    assert not scanner.has_reply
+    scanner.feed('"reply": "a')
+    assert scanner.has_reply

@@ -1,0 +1,125 @@
+"""Writing while the agent still answers: refused and tried again, waiting, or merged, as the conversation's policy says."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.chatting import Chat
+from tests.browser.conftest import Watch
+
+
+def test_a_busy_conversation_refuses_and_the_message_is_tried_again_under_its_id(chat: Chat, watch: Watch) -> None:
+    watch.is_refusal_expected = True
+    chat.begin("reject")
+    chat.agent.hold()
+    first = chat.write("I am Ada Lovelace")
+    expect(chat.page.locator(".dots")).to_be_visible()
+    chat.page.wait_for_function("() => true")
+    _until_asked(chat, 1)
+    expect(chat.field).to_be_enabled()
+    second = chat.write("ada@example.com")
+    chat.expect_state(second, "refused")
+    expect(second).to_contain_text("The conversation is busy")
+    again = second.get_by_role("button", name=re.compile("Try again"))
+    expect(again).to_be_visible()
+    chat.agent.open()
+    chat.expect_state(first, "answered")
+    ids: list[str] = []
+    chat.page.on("request", lambda request: ids.append((request.post_data_json or {}).get("message_id", "")))
+    expect(again).to_be_enabled()  # as long as Retry-After says it is held back
+    again.click()
+    chat.expect_state(second, "answered")
+    chat.expect_collected(name="Ada Lovelace", email="ada@example.com")
+    assert ids == [second.get_attribute("data-id")]
+    expect(chat.mine).to_have_count(2)
+    assert chat.agent.asked == ["I am Ada Lovelace", "ada@example.com"]
+
+
+def test_messages_that_wait_together_are_merged_into_one_answer(chat: Chat) -> None:
+    chat.begin("merge")
+    chat.agent.hold()
+    first = chat.write("Hello there")
+    _until_asked(chat, 1)
+    second = chat.write("I am Ada Lovelace")
+    third = chat.write("ada@example.com")
+    for waiting in (second, third):
+        chat.expect_state(waiting, "waiting")
+        expect(waiting).to_contain_text("Waiting for its turn")
+    answers = chat.theirs.count()
+    chat.agent.open()
+    chat.expect_state(first, "answered")
+    for merged in (second, third):
+        chat.expect_state(merged, "merged")
+        expect(merged).to_contain_text("Merged: 2 messages, one answer")
+    chat.expect_collected(name="Ada Lovelace", email="ada@example.com")
+    assert chat.agent.asked == ["Hello there", "I am Ada Lovelace\nada@example.com"]
+    # one answer to the first, one to both others, and the card of the next step
+    expect(chat.theirs).to_have_count(answers + 3)
+
+
+def test_in_a_queue_each_message_waits_and_gets_an_answer_of_its_own(chat: Chat) -> None:
+    chat.begin("queue")
+    chat.agent.hold()
+    first = chat.write("Hello there")
+    _until_asked(chat, 1)
+    second = chat.write("I am Ada Lovelace")
+    chat.expect_state(second, "waiting")
+    chat.agent.open()
+    for answered in (first, second):
+        chat.expect_state(answered, "answered")
+    chat.expect_collected(name="Ada Lovelace")
+    assert chat.agent.asked == ["Hello there", "I am Ada Lovelace"]
+
+
+def test_two_at_once_race_and_one_of_them_is_refused(chat: Chat, watch: Watch) -> None:
+    watch.is_refusal_expected = True
+    chat.begin("reject")
+    chat.agent.hold()
+    chat.page.get_by_role("button", name="Send both at once").click()
+    refused = chat.log.locator(".user[data-state=refused]")
+    expect(refused).to_have_count(1)
+    chat.agent.open()
+    expect(chat.log.locator(".user[data-state=answered]")).to_have_count(1)
+    again = refused.get_by_role("button", name="Try again", exact=True)
+    expect(again).to_be_enabled()
+    again.click()
+    expect(chat.log.locator(".user[data-state=answered]")).to_have_count(2)
+    chat.expect_collected(name="Ada Lovelace", email="ada@example.com")
+
+
+@pytest.mark.parametrize("policy", ["merge", "queue"])
+def test_two_at_once_lose_nothing_where_messages_may_wait(chat: Chat, policy: str) -> None:
+    chat.begin("merge" if policy == "merge" else "queue")
+    chat.agent.hold()
+    chat.page.get_by_role("button", name="Send both at once").click()
+    expect(chat.log.locator(".user[data-state=waiting]")).to_have_count(1)
+    chat.agent.open()
+    expect(chat.log.locator(".user[data-state=answered]")).to_have_count(2)
+    chat.expect_collected(name="Ada Lovelace", email="ada@example.com")
+
+
+def test_the_policy_is_chosen_with_the_conversation_and_shown(chat: Chat) -> None:
+    policy = chat.page.locator("#policy")
+    expect(policy).to_contain_text("merged")
+    chat.begin("reject")
+    expect(policy).to_contain_text("refused (409)")
+    chat.page.reload()
+    expect(policy).to_contain_text("refused (409)")
+    chat.page.get_by_role("button", name="New").click()
+    expect(chat.page.get_by_role("radio", name="Reject")).to_be_checked()
+    before = chat.page.url
+    chat.page.keyboard.press("Escape")
+    expect(chat.page.get_by_role("dialog")).to_have_count(0)
+    assert chat.page.url == before
+
+
+def _until_asked(chat: Chat, times: int) -> None:
+    """The agent is in the server's thread: the page cannot tell when it was asked."""
+    for _ in range(2000):
+        if len(chat.agent.asked) >= times:
+            return
+        chat.page.wait_for_timeout(5)
+    raise AssertionError(f"the agent was asked {len(chat.agent.asked)} times")

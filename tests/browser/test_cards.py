@@ -1,0 +1,146 @@
+"""Adaptive cards: shown, filled in with the keyboard, checked field by field, and read-only once they were sent."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Locator, expect
+
+from tests.browser.cards import everything, said_with
+from tests.browser.chatting import Chat
+
+
+def _problem_card(chat: Chat) -> Locator:
+    chat.say("I am Ada Lovelace, ada@example.com")
+    card = chat.log.get_by_role("form", name="What went wrong?")
+    expect(card).to_be_visible()
+    return card
+
+
+def test_a_card_is_filled_in_with_the_keyboard_alone(chat: Chat) -> None:
+    card = _problem_card(chat)
+    keys = chat.page.keyboard
+    expect(chat.field).to_be_focused()
+    for _ in range(12):  # back from the field, over the answers on offer, into the card
+        keys.press("Shift+Tab")
+        if card.get_by_label("Product").evaluate("control => control === document.activeElement"):
+            break
+    expect(card.get_by_label("Product")).to_be_focused()
+    keys.type("Desk")
+    keys.press("Tab")
+    keys.type("Bill")
+    keys.press("Tab")
+    keys.type("I was billed twice.")
+    keys.press("Tab")
+    expect(card.get_by_role("button", name="Submit")).to_be_focused()
+    keys.press("Enter")
+    chat.expect_collected(product="Desktop app", category="Billing", description="I was billed twice.")
+    expect(chat.mine.last).to_contain_text("Form sent: What went wrong?")
+    expect(card.get_by_label("Product")).to_be_disabled()
+    expect(card.get_by_role("button")).to_have_count(0)
+    expect(card).to_contain_text("Sent")
+    expect(chat.field).to_be_focused()
+
+
+def test_what_is_missing_is_said_at_its_field(chat: Chat) -> None:
+    card = _problem_card(chat)
+    card.get_by_label("Category").select_option("Billing")
+    card.get_by_role("button", name="Submit").click()
+    product = card.get_by_label("Product")
+    expect(product).to_be_focused()
+    expect(product).to_have_attribute("aria-invalid", "true")
+    told = chat.page.locator(f"#{product.get_attribute('aria-describedby')}")
+    expect(told).to_contain_text("must be one of Mobile app")
+    expect(card.locator(".wrong:visible")).to_have_count(2)
+    expect(card.get_by_label("Category")).not_to_have_attribute("aria-invalid", "true")
+    assert len(chat.agent.asked) == 1
+    product.select_option("API")
+    card.get_by_label("Description").fill("It answers 500.")
+    card.get_by_role("button", name="Submit").click()
+    chat.expect_collected(product="API", category="Billing", description="It answers 500.")
+    expect(card.locator(".wrong:visible")).to_have_count(0)
+
+
+def test_what_was_told_in_words_is_in_the_card_and_closes_it(chat: Chat) -> None:
+    card = _problem_card(chat)
+    chat.say("Website")
+    expect(card.get_by_label("Product")).to_have_value("Website")
+    chat.say("Billing")
+    chat.say("I was billed twice.")
+    expect(card.get_by_label("Product")).to_be_disabled()
+    expect(card).to_contain_text("Answered")
+
+
+def test_every_part_of_a_card_is_shown(chat: Chat) -> None:
+    chat.agent.says = said_with(*everything())
+    chat.say("Show me everything")
+    card = chat.log.get_by_role("form", name="A card of everything")
+    expect(card.locator("b")).to_have_text("strong")
+    expect(card.get_by_role("img", name="A dot")).to_be_visible()
+    assert card.get_by_role("img").evaluate("img => img.complete && img.naturalWidth") == 1
+    expect(card.locator(".facts dd")).to_have_text("2026-11-02")
+    for words in ("inside", "left", "right", "a chart, in words"):
+        expect(card.get_by_text(words, exact=True)).to_be_visible()
+    for words in ("not shown", "a chart that has no words"):
+        expect(card.get_by_text(words)).to_have_count(0)
+    expect(card.get_by_role("group", name="Contact").get_by_role("radio")).to_have_count(2)
+
+
+def test_every_input_is_checked_and_sent(chat: Chat) -> None:
+    chat.agent.says = said_with(*everything())
+    chat.say("Show me everything")
+    card = chat.log.get_by_role("form", name="A card of everything")
+    card.get_by_label("Code").fill("abc")
+    card.get_by_label("People").fill("500")
+    card.get_by_role("button", name="Submit").click()
+    expect(card.get_by_text("Three letters.")).to_be_visible()
+    expect(card.get_by_text("People does not fit.")).to_be_visible()
+    expect(card.get_by_text("Contact is needed.")).to_be_visible()
+    card.get_by_label("Code").fill("ABC")
+    card.get_by_label("People").fill("12")
+    card.get_by_label("Since").fill("2026-11-02")
+    card.get_by_label("Product").select_option(label="The API")
+    card.get_by_role("radio", name="Phone").check()
+    card.get_by_role("checkbox", name="You may store this").check()
+    with chat.page.expect_request("**/card-actions") as sent:
+        card.get_by_role("button", name="Submit").click()
+    given = sent.value.post_data_json
+    assert given["card_id"] == "problem_card"
+    assert given["action"] == "submit"
+    assert given["data"] == {
+        "code": "ABC", "affected_users": 12, "since": "2026-11-02", "product": "API", "contact_by": "By phone",
+        "consent": "true",
+    }  # fmt: skip
+    chat.expect_collected(affected_users="12", since="2026-11-02", product="API", contact_by="By phone", consent="Yes")
+
+
+def test_a_card_that_could_not_be_sent_is_tried_again(chat: Chat, watch: object) -> None:
+    watch.is_refusal_expected = True  # type: ignore[attr-defined]
+    card = _problem_card(chat)
+    card.get_by_label("Product").select_option("API")
+    card.get_by_label("Category").select_option("Billing")
+    card.get_by_label("Description").fill("It answers 500.")
+    chat.agent.fails = True
+    card.get_by_role("button", name="Submit").click()
+    bubble = chat.mine.last
+    chat.expect_state(bubble, "refused")
+    expect(card).to_contain_text("Not sent yet")
+    chat.agent.fails = False
+    bubble.get_by_role("button", name="Try again").click()
+    chat.expect_state(bubble, "answered")
+    chat.expect_collected(product="API")
+    expect(card).to_contain_text("Sent")
+
+
+def test_a_link_of_a_card_leads_out_safely(chat: Chat) -> None:
+    actions = [
+        {"type": "Action.OpenUrl", "title": "Read more", "url": "https://example.com/help"},
+        {"type": "Action.OpenUrl", "title": "Plain http", "url": "http://example.com/"},
+        {"type": "Action.Unknown", "title": "Unknown"},
+    ]
+    chat.agent.says = said_with({"type": "TextBlock", "text": "Links"}, actions=actions)
+    chat.say("Show me links")
+    card = chat.log.locator("form.card")
+    expect(card.get_by_role("link")).to_have_count(1)
+    link = card.get_by_role("link", name="Read more")
+    expect(link).to_have_attribute("href", "https://example.com/help")
+    expect(link).to_have_attribute("rel", "noopener noreferrer")
+    expect(card.get_by_role("button")).to_have_count(0)

@@ -1,0 +1,45 @@
+"""Responders on both stores, or in memory. Two apps are two processes as far as the store can tell."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from inturn import InTurn
+from inturn.settings import Settings
+from inturn.testing import app_for_tests
+from tests.conversations.visitors.world import Recorder
+
+MakeApp = Callable[[], InTurn]
+
+
+@pytest.fixture(autouse=True)
+def every_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "inturn")
+
+
+@pytest.fixture
+async def agent() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+async def app() -> AsyncIterator[InTurn]:
+    """In memory."""
+    async with app_for_tests() as app:
+        yield app
+
+
+@pytest.fixture
+async def make_app(store_url: str, namespace: str) -> AsyncIterator[MakeApp]:
+    apps: list[InTurn] = []
+
+    def make() -> InTurn:
+        apps.append(InTurn(store_url, namespace=namespace, settings=Settings()))
+        return apps[-1]
+
+    yield make
+    for app in apps:
+        await app.close()

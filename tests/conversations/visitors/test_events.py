@@ -1,0 +1,246 @@
+"""The event stream of a chat, through a real server: typing, tokens, answers, resuming, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+import uvicorn
+
+from inturn.agents.activity import Activity
+from inturn.agents.protocol import Ask
+from inturn.conversations.chat import Chat
+from inturn.conversations.chats import LaneConversations
+from inturn.conversations.responder import VisitorResponder
+from inturn.errors import AgentUnavailable, StoreUnavailable
+from inturn.store import clock
+from inturn.testing import drain
+from tests.conversations.visitors.conftest import MakeApp
+from tests.conversations.visitors.test_http import served
+from tests.conversations.visitors.world import Recorder, said, set_up, until
+
+WITHIN_S = 20.0
+
+
+class Heard(NamedTuple):
+    event: str
+    id: str
+    data: Any
+
+
+@contextlib.asynccontextmanager
+async def serving(responder: VisitorResponder) -> AsyncIterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        config = uvicorn.Config(served(responder), log_level="critical", timeout_graceful_shutdown=1)
+        server = uvicorn.Server(config)
+        task = asyncio.create_task(server.serve(sockets=[listening]))
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}/api/v1"
+        finally:
+            server.should_exit = True
+            await task
+
+
+class Listener:
+    def __init__(self, response: httpx.Response) -> None:
+        self.response = response
+        self._lines = response.aiter_lines()
+
+    async def next(self) -> Heard:
+        """The next event; comments are passed over."""
+        async with asyncio.timeout(WITHIN_S):
+            fields: dict[str, str] = {}
+            async for line in self._lines:
+                if not line and fields:
+                    return Heard(fields["event"], fields.get("id", ""), json.loads(fields["data"]))
+                name, _, value = line.partition(": ")
+                if name:
+                    fields[name] = value
+        raise EOFError("the stream has ended")
+
+    async def take(self, count: int) -> list[Heard]:
+        return [await self.next() for _ in range(count)]
+
+
+@contextlib.asynccontextmanager
+async def listening(base: str, path: str = "/conversations/c1/events", **headers: str) -> AsyncIterator[Listener]:
+    async with (
+        httpx.AsyncClient(timeout=WITHIN_S) as client,
+        client.stream("GET", base + path, headers=headers) as response,
+    ):
+        assert response.status_code == 200, await response.aread()
+        yield Listener(response)
+
+
+@pytest.fixture
+async def front(make_app: MakeApp, agent: Recorder) -> VisitorResponder:
+    """Serves; another process works."""
+    responder = VisitorResponder(make_app(), agent)
+    await set_up(responder, "c1", "c2")
+    return responder
+
+
+@pytest.fixture
+async def back(make_app: MakeApp, agent: Recorder) -> VisitorResponder:
+    return VisitorResponder(make_app(), agent)
+
+
+async def test_typing_tokens_and_the_answer(front: VisitorResponder, back: VisitorResponder, agent: Recorder) -> None:
+    agent.activities = [Activity.piece("re: "), Activity.piece("text\n1")]
+    async with serving(front) as base, listening(base) as events:
+        assert events.response.headers["content-type"].startswith("text/event-stream")
+        await front.submit_visitor_message(said(9, conversation_id="c2"))
+        await front.submit_visitor_message(said(1))
+        await drain(back.app, raise_errors=True)
+        heard = await events.take(4)
+    assert [(each.event, each.id) for each in heard] == [("typing", ""), ("token", ""), ("token", ""), ("answer", "2")]
+    assert [each.data.get("token") for each in heard[1:3]] == ["re: ", "text\n1"]
+    assert (heard[3].data["text"], heard[3].data["answers"]) == ("re: text 1", ["m1"])
+    assert all(each.data["conversation_id"] == "c1" for each in heard[:3]), "nothing of the other conversation"
+
+
+async def test_an_awaited_message_is_heard_too(front: VisitorResponder, back: VisitorResponder) -> None:
+    async with serving(front) as base, listening(base) as events:
+        await back.handle_visitor_message(said(1))
+        assert [each.event for each in await events.take(2)] == ["typing", "answer"]
+
+
+async def test_it_goes_on_after_the_last_that_was_seen(front: VisitorResponder) -> None:
+    for number in (1, 2, 3):
+        await front.handle_visitor_message(said(number))
+    async with serving(front) as base:
+        async with listening(base, "/conversations/c1/events?after=0") as events:
+            assert [each.id for each in await events.take(3)] == ["2", "4", "6"]
+        async with listening(base, "/conversations/c1/events?after=0", **{"last-event-id": "4"}) as events:
+            assert [each.id for each in await events.take(1)] == ["6"]
+        async with listening(base, **{"last-event-id": "rubbish"}) as events:
+            await front.handle_visitor_message(said(4))
+            heard = await events.take(2)
+            assert [(each.event, each.id) for each in heard] == [("typing", ""), ("answer", "8")], "only what is new"
+
+
+async def test_nothing_falls_between_the_watch_and_the_first_reading(
+    make_app: MakeApp, agent: Recorder, back: VisitorResponder
+) -> None:
+    """An answer that comes just before the chat is read is sent once, and one just after it, too."""
+    app = make_app()
+
+    class AnswersMeanwhile(LaneConversations):
+        reads = 0
+
+        async def get(self, conversation_id: str, tenant_id: str = "") -> Chat | None:
+            self.reads += 1
+            if self.reads == 2:  # the first is for the 404, the second is the stream's own
+                await asyncio.create_task(back.handle_visitor_message(said(1)))
+            chat = await super().get(conversation_id, tenant_id)
+            if self.reads == 2:
+                await asyncio.create_task(back.handle_visitor_message(said(2)))
+            return chat
+
+    await set_up(back)
+    responder = VisitorResponder(app, agent, conversations=AnswersMeanwhile(app))
+    async with serving(responder) as base, listening(base, "/conversations/c1/events?after=0") as events:
+        answers: list[str] = []
+        while len(answers) < 2:
+            heard = await events.next()
+            answers += [heard.data["text"]] if heard.event == "answer" else []
+    assert answers == ["re: text 1", "re: text 2"]
+
+
+async def test_a_failed_answer_is_told_and_its_tokens_are_taken_back(
+    front: VisitorResponder, back: VisitorResponder, agent: Recorder
+) -> None:
+    def fail(ask: Ask) -> str:
+        raise AgentUnavailable("recorder", "a secret of the server")
+
+    agent.reply = fail
+    agent.activities = [Activity.piece("half")]
+    async with serving(front) as base, listening(base) as events:
+        await front.submit_visitor_message(said(1))
+        await drain(back.app)
+        heard = await events.take(4)
+    assert [each.event for each in heard] == ["typing", "token", "restart", "error"]
+    assert "secret" not in str(heard[-1].data)
+
+
+async def test_the_failure_of_another_conversation_is_not_told_here(
+    front: VisitorResponder, back: VisitorResponder, agent: Recorder
+) -> None:
+    def fail(ask: Ask) -> str:
+        raise AgentUnavailable("recorder", "is away")
+
+    async with serving(front) as base, listening(base) as events:
+        agent.reply = fail
+        with pytest.raises(AgentUnavailable):
+            await back.handle_visitor_message(said(8, conversation_id="c2"))
+        await front.submit_visitor_message(said(9, conversation_id="c2"))
+        await drain(back.app)
+        await back.app.lanes.clear("visitor:v1")
+        agent.reply = lambda ask: "well"
+        await back.handle_visitor_message(said(1))
+        assert [each.event for each in await events.take(2)] == ["typing", "answer"]
+
+
+async def test_an_agent_that_starts_anew_takes_its_tokens_back(
+    front: VisitorResponder, back: VisitorResponder, agent: Recorder
+) -> None:
+    agent.activities = [Activity.piece("half"), Activity(type="event", value={"restart": True}), Activity.piece("re")]
+    async with serving(front) as base, listening(base) as events:
+        await front.submit_visitor_message(said(1))
+        await drain(back.app, raise_errors=True)
+        heard = [each.event for each in await events.take(5)]
+    assert heard == ["typing", "token", "restart", "token", "answer"]
+
+
+async def test_a_store_that_goes_away_ends_the_stream_with_a_word(make_app: MakeApp, agent: Recorder) -> None:
+    app = make_app()
+
+    class Away(LaneConversations):
+        is_away = False
+
+        async def get(self, conversation_id: str, tenant_id: str = "") -> Chat | None:
+            if self.is_away:
+                raise StoreUnavailable("it is away")
+            return await super().get(conversation_id, tenant_id)
+
+    conversations = Away(app)
+    responder = VisitorResponder(app, agent, conversations=conversations)
+    await set_up(responder)
+    async with serving(responder) as base, listening(base) as events:
+        # an answer is on its way when the chat cannot be read any more
+        agent.hold()
+        answering = asyncio.create_task(responder.handle_visitor_message(said(1)))
+        assert (await events.next()).event == "typing"
+        conversations.is_away = True
+        agent.opened.set()
+        await answering
+        assert (await events.next()).event == "error"
+        with pytest.raises(EOFError):
+            await events.next()
+
+
+async def test_the_watch_ends_when_the_client_goes(front: VisitorResponder) -> None:
+    async with serving(front) as base:
+        async with listening(base):
+            assert len(front.app._watches) == 1
+
+        async def is_gone() -> bool:
+            return all(watch._is_over for watch in front.app._watches)
+
+        await until(is_gone)
+
+
+async def test_idle_streams_are_kept_alive(front: VisitorResponder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fastapi.routing._PING_INTERVAL", 0.05)
+    async with serving(front) as base, listening(base) as events:
+        began = clock.now()
+        async for line in events.response.aiter_lines():
+            if line.startswith(":"):
+                break
+            assert clock.now() < began + WITHIN_S
