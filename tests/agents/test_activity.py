@@ -42,7 +42,8 @@ def test_of_a_list_only_the_objects_are_kept() -> None:
 
 
 def test_a_type_that_is_no_text_is_no_message() -> None:
-    for kind in (None, 7, [], {}):
+    odd_kinds: list[Any] = [None, 7, [], {}]
+    for kind in odd_kinds:
         read = Activity.read({"type": kind, "text": "x"})
         assert read is not None
         assert read.type != "message"

@@ -103,6 +103,18 @@ async def test_a_value_that_does_not_fit_is_told_with_the_reason() -> None:
     assert talk.collected == {}
 
 
+async def test_a_statement_is_no_question_about_a_topic() -> None:
+    talk = Talk(memory={"asked": "affected_users"})
+    assert (await talk.say("everything is correct")).startswith("I cannot take “everything is correct” for People")
+
+
+async def test_naming_a_field_to_change_asks_for_it() -> None:
+    talk = Talk(collected={"name": "Ada", "email": "a@b.co"})
+    assert (await talk.say("my email is wrong")) == "What is your e-mail address? (So far: a@b.co)"
+    long = "It says my password is wrong. I tried to reset it but the email never arrives."
+    assert (await Talk(collected={"name": "Ada", "email": "a@b.co"}).say(long)).startswith("I did not understand")
+
+
 async def test_back_asks_for_the_last_answer_again_and_it_is_changed() -> None:
     talk = Talk(collected={"name": "Ada", "email": "a@b.co"})
     assert (await talk.say("back")).endswith("What is your e-mail address? (So far: a@b.co)")

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.agents_offline.talk import read
+from inturn.agents.reading.message import Place, read_message
+from inturn.workflows.definition import FieldDefinition, StepDefinition, WorkflowDefinition
+from tests.agents_offline.talk import TODAY, read
 
 
 @pytest.mark.parametrize(
@@ -57,6 +59,11 @@ def test_an_answer_is_read(asked: str, said: str, found: dict[str, Any]) -> None
 
 def test_a_number_that_is_about_something_else_is_not_taken() -> None:
     assert "affected_users" not in read("Error 500 on page 12", "description").found
+
+
+def test_a_number_beside_a_word_of_its_field_is_taken() -> None:
+    found = read("We get error 500 for 12 people", "description").found
+    assert found == {"description": "We get error 500 for 12 people", "affected_users": 12}
 
 
 def test_an_address_in_a_description_stays_there_once_the_users_own_is_known() -> None:
@@ -125,6 +132,19 @@ def test_what_does_not_fit_is_refused_with_the_reason(asked: str, said: str, why
 def test_a_bad_correction_is_told() -> None:
     reading = read("change the product to banana", "since", product="API")
     assert [each.field.name for each in reading.refused] == ["product"]
+
+
+def test_a_long_message_that_says_wrong_changes_nothing() -> None:
+    said = "It says my password is wrong. I tried to reset it but the email never arrives."
+    assert read(said, "impact", email="a@b.co").found == {}
+
+
+def test_a_labelled_text_goes_on_to_the_end_of_its_sentence() -> None:
+    street = FieldDefinition(name="address", prompt="Where to?")
+    step = StepDefinition(id="s", title="S", prompt="S.", fields=(street, FieldDefinition(name="name")))
+    place = Place(WorkflowDefinition(id="w", title="W", steps=(step,)), {}, street, None, TODAY)
+    reading = read_message("my address is 1 Park Lane, London. My name is Ada", place)
+    assert reading.found == {"address": "1 Park Lane, London", "name": "Ada"}
 
 
 def test_questions_are_set_aside() -> None:

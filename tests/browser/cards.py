@@ -9,7 +9,9 @@ from inturn.agents.activity import Activity, card_attachment
 DOT = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
 
 
-def said_with(*body: dict[str, Any], actions: list[dict[str, Any]] | None = None, text: str = "Here it is.") -> list[Activity]:
+def said_with(
+    *body: dict[str, Any], actions: list[dict[str, Any]] | None = None, text: str = "Here it is."
+) -> list[Activity]:
     """What an agent says that shows a card. Its id is one that the example workflow knows."""
     submit = [{"type": "Action.Submit", "id": "submit", "title": "Submit", "data": {"cardId": "problem_card"}}]
     card = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Literal
 
 from playwright.sync_api import Locator, Page, expect
@@ -52,6 +53,13 @@ class Chat:
 
     def say(self, text: str) -> None:
         expect(self.write(text)).to_have_attribute("data-state", "answered")
+
+    def until_asked(self, times: int = 1) -> None:
+        """The agent is in the server's thread: the page cannot tell when it was asked."""
+        deadline = time.monotonic() + 20
+        while len(self.agent.asked) < times:
+            assert time.monotonic() < deadline, f"the agent was asked {len(self.agent.asked)} times"
+            self.page.wait_for_timeout(5)
 
     def expect_state(self, bubble: Locator, state: str) -> None:
         expect(bubble).to_have_attribute("data-state", state)

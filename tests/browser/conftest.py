@@ -16,10 +16,10 @@ from inturn.services import MissingProgram
 from inturn.services.find import find_chromium
 from tests.browser.chatting import Chat
 from tests.browser.gated import GatedAgent
+from tests.browser.launching import ARGUMENTS
 from tests.browser.serving import ChatServer
 
 HERE = Path(__file__).parent
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"]
 REFUSED = "Failed to load resource"
 
 

@@ -17,8 +17,7 @@ def test_a_busy_conversation_refuses_and_the_message_is_tried_again_under_its_id
     chat.agent.hold()
     first = chat.write("I am Ada Lovelace")
     expect(chat.page.locator(".dots")).to_be_visible()
-    chat.page.wait_for_function("() => true")
-    _until_asked(chat, 1)
+    chat.until_asked()
     expect(chat.field).to_be_enabled()
     second = chat.write("ada@example.com")
     chat.expect_state(second, "refused")
@@ -42,7 +41,7 @@ def test_messages_that_wait_together_are_merged_into_one_answer(chat: Chat) -> N
     chat.begin("merge")
     chat.agent.hold()
     first = chat.write("Hello there")
-    _until_asked(chat, 1)
+    chat.until_asked()
     second = chat.write("I am Ada Lovelace")
     third = chat.write("ada@example.com")
     for waiting in (second, third):
@@ -64,7 +63,7 @@ def test_in_a_queue_each_message_waits_and_gets_an_answer_of_its_own(chat: Chat)
     chat.begin("queue")
     chat.agent.hold()
     first = chat.write("Hello there")
-    _until_asked(chat, 1)
+    chat.until_asked()
     second = chat.write("I am Ada Lovelace")
     chat.expect_state(second, "waiting")
     chat.agent.open()
@@ -114,12 +113,3 @@ def test_the_policy_is_chosen_with_the_conversation_and_shown(chat: Chat) -> Non
     chat.page.keyboard.press("Escape")
     expect(chat.page.get_by_role("dialog")).to_have_count(0)
     assert chat.page.url == before
-
-
-def _until_asked(chat: Chat, times: int) -> None:
-    """The agent is in the server's thread: the page cannot tell when it was asked."""
-    for _ in range(2000):
-        if len(chat.agent.asked) >= times:
-            return
-        chat.page.wait_for_timeout(5)
-    raise AssertionError(f"the agent was asked {len(chat.agent.asked)} times")

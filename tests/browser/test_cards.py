@@ -6,6 +6,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.browser.cards import everything, said_with
 from tests.browser.chatting import Chat
+from tests.browser.conftest import Watch
 
 
 def _problem_card(chat: Chat) -> Locator:
@@ -48,7 +49,7 @@ def test_what_is_missing_is_said_at_its_field(chat: Chat) -> None:
     expect(product).to_be_focused()
     expect(product).to_have_attribute("aria-invalid", "true")
     told = chat.page.locator(f"#{product.get_attribute('aria-describedby')}")
-    expect(told).to_contain_text("must be one of Mobile app")
+    expect(told).to_contain_text("Product must be one of")
     expect(card.locator(".wrong:visible")).to_have_count(2)
     expect(card.get_by_label("Category")).not_to_have_attribute("aria-invalid", "true")
     assert len(chat.agent.asked) == 1
@@ -112,8 +113,8 @@ def test_every_input_is_checked_and_sent(chat: Chat) -> None:
     chat.expect_collected(affected_users="12", since="2026-11-02", product="API", contact_by="By phone", consent="Yes")
 
 
-def test_a_card_that_could_not_be_sent_is_tried_again(chat: Chat, watch: object) -> None:
-    watch.is_refusal_expected = True  # type: ignore[attr-defined]
+def test_a_card_that_could_not_be_sent_is_tried_again(chat: Chat, watch: Watch) -> None:
+    watch.is_refusal_expected = True
     card = _problem_card(chat)
     card.get_by_label("Product").select_option("API")
     card.get_by_label("Category").select_option("Billing")

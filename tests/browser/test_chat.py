@@ -7,6 +7,7 @@ import re
 from playwright.sync_api import expect
 
 from tests.browser.chatting import Chat
+from tests.browser.conftest import Watch
 
 ANSWERS = [
     "I am Ada Lovelace", "ada@example.com", "Desktop app", "Error or crash", "It crashes when I save a file.",
@@ -140,8 +141,8 @@ def test_a_message_that_a_reload_cut_off_is_answered_once(chat: Chat) -> None:
     assert chat.agent.asked == ["I am Ada Lovelace"]
 
 
-def test_an_address_of_a_conversation_that_is_over_begins_a_new_one(chat: Chat, watch: object) -> None:
-    watch.is_refusal_expected = True  # type: ignore[attr-defined]
+def test_an_address_of_a_conversation_that_is_over_begins_a_new_one(chat: Chat, watch: Watch) -> None:
+    watch.is_refusal_expected = True
     chat.page.goto(f"{chat.server.url}/#0123456789abcdef")
     chat.page.reload()
     expect(chat.log.get_by_text("this is a new one")).to_be_visible()

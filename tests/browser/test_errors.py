@@ -99,10 +99,11 @@ class TestWithRedis:
         self, chat: Chat, fresh_redis: PrivateRedis
     ) -> None:
         chat.say("I am Ada Lovelace")
-        fresh_redis.restart(keep_data=True)
         fresh_redis.pause()
-        bubble = chat.write("ada@example.com")
-        expect(bubble).to_have_attribute("data-state", "refused", timeout=30_000)
+        with chat.page.expect_response("**/turns/stream", timeout=30_000) as response:
+            bubble = chat.write("ada@example.com")
+        assert response.value.status == 503
+        chat.expect_state(bubble, "refused")
         fresh_redis.resume()
         again = bubble.get_by_role("button", name="Try again", exact=True)
         expect(again).to_be_enabled(timeout=30_000)

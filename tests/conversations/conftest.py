@@ -13,6 +13,7 @@ from inturn.conversations import Owner, WorkflowOrchestrator
 from inturn.conversations.config import OrchestratorConfig
 from inturn.settings import Settings
 from tests.conversations.scripted import DEFINITION, Scripted
+from tests.lanes.conftest import until
 
 MakeApp = Callable[..., InTurn]
 MakeOrchestrator = Callable[..., WorkflowOrchestrator]
@@ -72,3 +73,12 @@ async def stored(flow: WorkflowOrchestrator, conversation_id: str) -> bytes | No
 
 async def collected(flow: WorkflowOrchestrator, conversation_id: str) -> dict[str, Any]:
     return (await flow.get_session(conversation_id)).workflow_state.collected_data
+
+
+async def until_gathered(flow: WorkflowOrchestrator, count: int) -> None:
+    """So many wait in this process to be answered together; the store knows only of the first of them."""
+
+    async def have_come() -> bool:
+        return sum(len(burst.items) for burst in flow._gathering._waiting.values()) == count
+
+    await until(have_come)

@@ -9,7 +9,7 @@ import pytest
 from inturn.agents.activity import Activity
 from inturn.conversations import WorkflowOrchestrator, WorkflowResponse
 from inturn.errors import AgentUnavailable, LaneBusy, LaneTimeout
-from tests.conversations.conftest import MakeOrchestrator, begin, collected, stored
+from tests.conversations.conftest import MakeOrchestrator, begin, collected, stored, until_gathered
 from tests.conversations.scripted import Scripted
 from tests.lanes.conftest import Gate, until, until_status, until_waiting
 
@@ -29,9 +29,8 @@ async def gathered(flow: WorkflowOrchestrator, conversation: str, *texts: str) -
     tasks = []
     for number, text in enumerate(texts):
         tasks.append(asyncio.create_task(flow.process_turn(conversation, text, f"m{number}")))
-        await until_waiting(flow.app, f"conversation:{conversation}", 1)
-        for _ in range(50):  # the others join it without a word to the store
-            await asyncio.sleep(0.002)
+        await until_gathered(flow, number + 1)
+    await until_waiting(flow.app, f"conversation:{conversation}", 1)
     return tasks
 
 
@@ -243,7 +242,7 @@ async def test_everybody_in_a_burst_hears_it_being_answered(make: MakeOrchestrat
         return asyncio.create_task(flow.process_turn(conversation, f"n{number}=1", on_activity=hear))
 
     tasks = [ear(0), ear(1)]
-    await until_waiting(flow.app, f"conversation:{conversation}", 1)
+    await until_gathered(flow, 2)
     gate.opened.set()
     await asyncio.gather(running, *tasks)
     assert heard == [["noted: n0=1\nn1=1"]] * 2

@@ -184,6 +184,21 @@ async def test_whatever_an_agent_says_can_be_answered_and_kept(make: MakeOrchest
     assert await flow.process_turn(conversation, "x", "m2") == response
 
 
+async def test_a_response_fits_beside_all_that_was_collected_before(make: MakeOrchestrator, agent: Scripted) -> None:
+    async def says(ask: Ask) -> AsyncIterator[Activity]:
+        data = {f"turn{len(agent.asked)}": "x" * 15_500}
+        for _ in range(3):
+            yield Activity.said("more", value={"data": data, "pad": "x" * 16_000})
+
+    agent.answer = says
+    flow = make()
+    conversation = await begin(flow)
+    for number in range(3):
+        response = await flow.process_turn(conversation, "x", f"m{number}")
+    assert len(response.workflow_state.collected_data) == 3
+    assert await flow.process_turn(conversation, "x", "m2") == response
+
+
 async def test_memory_that_cannot_be_kept_fails_the_turn_as_the_agents_fault(make: MakeOrchestrator) -> None:
     async def hoards(ask: Ask) -> AsyncIterator[Activity]:
         ask.memory["all"] = "x" * 100_000

@@ -74,13 +74,13 @@ async def test_who_comes_after_it_began_is_in_the_next(turns: Turns, gathering: 
     second = asyncio.create_task(gathering.join("k", "b", turns.lead))
     await settle()
     turns.within.opened.set()
-    assert await asyncio.gather(first, second) == ["a", "b"]
+    assert [await first, await second] == ["a", "b"]
 
 
 async def test_other_keys_are_other_bursts(turns: Turns, gathering: Gathering[str, str]) -> None:
     turns.gate.opened.set()
-    found = await asyncio.gather(gathering.join("k", "a", turns.lead), gathering.join("l", "b", turns.lead))
-    assert found == ["a", "b"]
+    one, two = await asyncio.gather(gathering.join("k", "a", turns.lead), gathering.join("l", "b", turns.lead))
+    assert (one, two) == ("a", "b")
 
 
 async def test_a_failure_is_told_to_all_and_the_next_burst_is_fine(

@@ -22,19 +22,12 @@ def one(activity: Any) -> NormalizedMessage:
     return message
 
 
+ODD_ROLES: list[Any] = ["agent", "", None, 7, [], {"role": "user"}]
+
+
 @pytest.mark.parametrize(
     ("given", "role"),
-    [
-        ("bot", "assistant"),
-        ("user", "user"),
-        ("system", "system"),
-        ("agent", "assistant"),
-        (None, "assistant"),
-        ([], "assistant"),
-        ({"role": "user"}, "assistant"),
-        (7, "assistant"),
-        ("", "assistant"),
-    ],  # fmt: skip
+    [("bot", "assistant"), ("user", "user"), ("system", "system"), *((odd, "assistant") for odd in ODD_ROLES)],
 )
 def test_the_role_of_a_bot_is_assistant_and_an_odd_one_is_too(given: Any, role: str) -> None:
     assert one({"type": "message", "from": {"role": given}, "text": "x"}).role == role

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inturn.conversations import messages
+from inturn.agents.activity import CARD, Activity
+from inturn.agents.protocol import Ask
+from inturn.conversations import WorkflowOrchestrator, messages
+from inturn.testing import app_for_tests
 from tests import fuzz_parse
+from tests.conversations.scripted import DEFINITION, Scripted
 from tests.conversations.sound import must_be_sound
 
 texts = st.text(st.characters(), max_size=30) | st.sampled_from(
@@ -30,7 +35,7 @@ values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=4), max_leaves=15
 )
 fields = ["type", "id", "from", "text", "attachments", "value", "entities", "suggestedActions"]
-attachments = st.lists(st.fixed_dictionaries({"contentType": st.just(messages.CARD), "content": values}), max_size=2)
+attachments = st.lists(st.fixed_dictionaries({"contentType": st.just(CARD), "content": values}), max_size=2)
 mostly = st.fixed_dictionaries(
     {"type": st.just("message"), "text": texts},
     optional={
@@ -103,3 +108,24 @@ def test_the_fuzzer_finds_a_parser_that_raises_and_tells_its_seed(
     assert fuzz_parse.main(["--seconds", "5", "--seed", "10"]) == 1
     said = capsys.readouterr().out
     assert "python -m tests.fuzz_parse --seed 1" in said
+
+
+async def test_whatever_the_fuzzer_makes_an_agent_say_is_answered_and_kept() -> None:
+    said: list[Any] = []
+
+    async def says(ask: Ask) -> AsyncIterator[Activity]:
+        for activity in said:
+            yield activity  # an agent of one's own may yield anything
+
+    async with app_for_tests() as app:
+        flow = WorkflowOrchestrator(app, Scripted(says), DEFINITION)
+        failed = {}
+        for seed in range(200):
+            conversation = (await flow.start_session("u", "t")).conversation_id
+            said[:] = fuzz_parse.make(seed)
+            try:
+                response = await flow.process_turn(conversation, "x", "m1")
+                assert await flow.process_turn(conversation, "x", "m1") == response
+            except Exception as error:  # noqa: BLE001 - whatever it raises is what we look for
+                failed[seed] = repr(error)[:200]
+    assert failed == {}

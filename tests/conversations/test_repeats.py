@@ -1,4 +1,4 @@
-"""A repeat of a `message_id` gets the first response: later, meanwhile, merged; and after a failure it is tried again."""
+"""A repeat of a `message_id` gets the first response: later, meanwhile, merged; after a failure it is tried again."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from inturn.conversations import WorkflowOrchestrator
-from inturn.errors import AgentUnavailable, CardNotAllowed, InTurnError
-from tests.conversations.conftest import ADA, MakeOrchestrator, begin, collected, stored
+from inturn.errors import AgentUnavailable, CardNotAllowed, InTurnError, UnknownConversation
+from tests.conversations.conftest import ADA, MakeOrchestrator, begin, collected, stored, until_gathered
 from tests.conversations.scripted import Scripted
-from tests.lanes.conftest import Gate, until_waiting
+from tests.lanes.conftest import Gate
 
 
 async def test_a_repeat_gets_the_first_response_and_changes_nothing(
@@ -132,9 +132,9 @@ async def merged(flow: WorkflowOrchestrator, agent: Scripted, conversation: str,
     first = asyncio.create_task(flow.process_turn(conversation, "first"))
     await gate.reached.wait()
     rest = []
-    for name in ids:
+    for number, name in enumerate(ids):
         rest.append(asyncio.create_task(flow.process_turn(conversation, f"{name}=1", name)))
-        await until_waiting(flow.app, f"conversation:{conversation}", 1)
+        await until_gathered(flow, number + 1)
     gate.opened.set()
     await asyncio.gather(first, *rest)
 
@@ -162,12 +162,12 @@ async def test_a_repeat_of_a_merged_message_while_its_burst_runs_waits_for_it(
     first = asyncio.create_task(flow.process_turn(conversation, "first"))
     await gate.reached.wait()
     burst = [asyncio.create_task(flow.process_turn(conversation, f"{name}=1", name)) for name in ("m1", "m2")]
-    await until_waiting(flow.app, f"conversation:{conversation}", 1)
+    await until_gathered(flow, 2)
     running = agent.gate = Gate()
     gate.opened.set()
     await running.reached.wait()
     repeat = asyncio.create_task(flow.process_turn(conversation, "again", "m2"))
-    await until_waiting(flow.app, f"conversation:{conversation}", 1)
+    await until_gathered(flow, 1)
     running.opened.set()
     await first
     answers = await asyncio.gather(*burst, repeat)
@@ -186,7 +186,7 @@ async def test_a_repeat_in_a_burst_with_new_words_gets_the_first_response_then_a
     running = asyncio.create_task(flow.process_turn(conversation, "other"))
     await gate.reached.wait()
     burst = [asyncio.create_task(flow.process_turn(conversation, f"{name}=2", name)) for name in ("m1", "m3")]
-    await until_waiting(flow.app, f"conversation:{conversation}", 1)
+    await until_gathered(flow, 2)
     gate.opened.set()
     _, repeated, fresh = await asyncio.gather(running, *burst)
     assert repeated == first
@@ -199,3 +199,28 @@ async def test_one_id_twice_in_a_burst_is_said_once(make: MakeOrchestrator, agen
     conversation = await begin(flow)
     await merged(flow, agent, conversation, "m1", "m1", "m2")
     assert agent.texts == ["first", "m1=1\nm2=1"]
+
+
+async def test_words_without_an_id_are_not_taken_for_a_message_whose_id_is_a_number(
+    make: MakeOrchestrator, agent: Scripted
+) -> None:
+    flow = make(busy="merge")
+    conversation = await begin(flow)
+    gate = agent.gate = Gate()
+    first = asyncio.create_task(flow.process_turn(conversation, "first"))
+    await gate.reached.wait()
+    burst = [asyncio.create_task(flow.process_turn(conversation, "a=1"))]
+    await until_gathered(flow, 1)
+    burst += [asyncio.create_task(flow.process_turn(conversation, f"{name}=2", name)) for name in ("0", "1")]
+    await until_gathered(flow, 3)
+    gate.opened.set()
+    await asyncio.gather(first, *burst)
+    assert agent.texts == ["first", "a=1\n0=2\n1=2"]
+
+
+async def test_a_repeat_of_a_message_of_an_ended_session_finds_nothing(flow: WorkflowOrchestrator) -> None:
+    conversation = await begin(flow)
+    await flow.process_turn(conversation, "name=Ada", "m1", owner=ADA)
+    await flow.end_session(conversation, owner=ADA)
+    with pytest.raises(UnknownConversation):  # what was collected is gone, from the answers too
+        await flow.process_turn(conversation, "name=Ada", "m1", owner=ADA)

@@ -1,4 +1,4 @@
-"""The state of a workflow: new answers over old ones, a position computed from the definition, bounded in every part."""
+"""The state of a workflow: new answers over old ones, a position that the definition gives, bounds for every part."""
 
 from __future__ import annotations
 

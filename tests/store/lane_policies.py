@@ -41,7 +41,8 @@ class LanePolicies(LaneLife):
             self.lanes[key].mail.pop(message.ident, None)
         self.later.pop((key, message.ident), None)
         for each in message.all:
-            self.marks[key, each.ident] = b"\0" + why, self.now + window
+            due_in = max(0, each.after - self.now)  # one that is delayed stays known from when it would have run
+            self.marks[key, each.ident] = b"\0" + why, self.now + window + due_in
             self._tell_settled(each.watchers, key, each.ident)
 
     def _supersede(self, key: str, by: Message) -> None:

@@ -76,8 +76,8 @@ def test_a_value_that_fits_is_kept_in_one_way(kind: FieldType, given: Any, kept:
         ("date", "tomorrow"), ("date", "2026-02-30"), ("date", "30.11.2026"), ("date", 20261130), ("date", None),
         ("date", ""), ("date", []),
         ("email", "ada"), ("email", "ada@"), ("email", "@example.org"), ("email", "a@b"), ("email", "a b@c.de"),
-        ("email", "a@b..de"), ("email", "a@b.de x@y.z"), ("email", "a" * 65 + "@b.de"), ("email", "a@" + "b" * 250 + ".de"),
-        ("email", 7), ("email", None),
+        ("email", "a@b..de"), ("email", "a@b.de x@y.z"), ("email", "a" * 65 + "@b.de"), ("email", 7), ("email", None),
+        ("email", "a@" + "b" * 250 + ".de"),
         ("boolean", "maybe"), ("boolean", 1), ("boolean", 0), ("boolean", None), ("boolean", ""), ("boolean", []),
         ("choice", "By pigeon"), ("choice", ""), ("choice", None), ("choice", 1), ("choice", ["By phone"]),
     ],
@@ -98,11 +98,10 @@ anything = st.recursive(
 def test_a_check_answers_a_value_or_raises_a_value_error_and_nothing_else(kind: FieldType, value: Any) -> None:
     try:
         kept = field(kind).check(value)
-    except ValueError as error:
-        assert str(error)
-    else:
-        assert isinstance(kept, str | int | float | bool)
-        assert field(kind).check(kept) == kept
+    except ValueError:
+        return
+    assert isinstance(kept, str | int | float | bool)
+    assert field(kind).check(kept) == kept
 
 
 def test_a_pattern_must_match_the_whole_text() -> None:

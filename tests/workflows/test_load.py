@@ -195,3 +195,9 @@ def test_the_shipped_workflow_is_a_whole_intake() -> None:
     assert {field.type for field in shipped.fields()} == {"text", "email", "choice", "date", "integer", "boolean"}
     assert len(shipped.answers) >= 6
     assert all((shipped.welcome, shipped.about, shipped.confirm, shipped.done))
+
+
+def test_the_definition_of_the_docs_can_be_used(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "workflows.md").read_text("utf-8")
+    (tmp_path / "pizza.yaml").write_text(page.partition("```yaml\n")[2].partition("```")[0])
+    assert load_definition(tmp_path / "pizza.yaml").by_name["kind"].choices == ("Margherita", "Funghi", "Diavola")

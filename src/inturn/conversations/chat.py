@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, Field
 from pydantic_core import to_json
@@ -46,6 +46,13 @@ class ChatMessage(BaseModel):
     @property
     def is_waiting(self) -> bool:
         return self.role == "visitor" and self.outcome is None
+
+
+class Added(NamedTuple):
+    """A visitor's message as it is in the chat. Not `is_new`: it was there, and someone may be answering it now."""
+
+    message: ChatMessage
+    is_new: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +98,17 @@ class Chat(BaseModel):
     def waiting(self) -> list[ChatMessage]:
         return [message for message in self.messages if message.is_waiting]
 
-    def add(self, message: VisitorMessage, at: str) -> ChatMessage:
+    def add(self, message: VisitorMessage, at: str) -> Added:
         """Once by its id. `MailboxFull` if too many wait already."""
         found = self.said(message.message_id)
         if found is not None:
-            return found
+            return Added(found, False)
         added = self._append(ChatMessage(seq=0, id=message.message_id, role="visitor", text=message.text, at=at))
         self._make_room()
         if len(self.messages) > MAX_MESSAGES or self._is_too_large():
             self.messages.remove(added)
             raise MailboxFull(f"chat:{self.conversation_id}", len(self.waiting()))
-        return added
+        return Added(added, True)
 
     def change(self, change: Change) -> None:
         """Nothing is changed if the fence is old, or one of the messages has been settled meanwhile."""

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from inturn.app import InTurn
-from inturn.conversations.chat import Change, Chat, ChatMessage
+from inturn.conversations.chat import Added, Change, Chat
 from inturn.conversations.event import VisitorMessage, lane_name
 from inturn.errors import UnknownConversation
 from inturn.lanes.inline import InlineTurn
@@ -26,8 +26,8 @@ class ConversationStore(Protocol):
         """The chat, made if it is missing. `UnknownConversation` if it is another visitor's, or of another project."""
         ...
 
-    async def add(self, conversation_id: str, message: VisitorMessage) -> ChatMessage | None:
-        """The message as it is in the chat, added once by its id; `None`: this visitor has no such conversation."""
+    async def add(self, conversation_id: str, message: VisitorMessage) -> Added | None:
+        """Adds a message, once by its id. `None`: this visitor has no such conversation."""
         ...
 
     async def save(self, conversation_id: str, change: Change, tenant_id: str = "") -> Chat:
@@ -66,7 +66,7 @@ class LaneConversations:
             raise UnknownConversation(conversation_id)
         return chat
 
-    async def add(self, conversation_id: str, message: VisitorMessage) -> ChatMessage | None:
+    async def add(self, conversation_id: str, message: VisitorMessage) -> Added | None:
         async with self._turn(conversation_id, message.tenant_id) as turn:
             chat = _of(message.tenant_id, turn.state)
             if chat is None or not chat.is_of(message.project_id, message.visitor_uid):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, get_args
 from inturn.agents.protocol import Agent
 from inturn.app import InTurn
 from inturn.conversations.answering import Answer, Answering, Work, read_answer
-from inturn.conversations.chat import Change, ChatMessage, ChatMoved
+from inturn.conversations.chat import Added, Change, ChatMoved
 from inturn.conversations.chats import ConversationStore, LaneConversations
 from inturn.conversations.event import VisitorMessage, read_event
 from inturn.conversations.graph.walk import Tool
@@ -127,8 +127,8 @@ class VisitorResponder:
         """
         message = read_event(event)
         policy = await self._policy(message)
-        found = await self._add(policy, message)
-        if found is not None and found.outcome in ("dropped", "superseded"):
+        added = await self._add(policy, message)
+        if added is not None and added.message.outcome in ("dropped", "superseded"):
             return None
         busy = _AWAITED[policy]
         while True:
@@ -148,7 +148,7 @@ class VisitorResponder:
             except LaneBusy as error:
                 if error.key != message.lane or policy != "drop":
                     raise
-                return await self._skip(message, found)
+                return await self._drop(message, added)
 
     async def submit_visitor_message(self, event: VisitorMessage | Mapping[str, Any]) -> Receipt:
         """Put a message into its visitor's lane, for a worker. When this returns, chat and lane have it."""
@@ -158,28 +158,29 @@ class VisitorResponder:
         """As `submit_visitor_message`, and whether this message came before."""
         message = read_event(event)
         policy = await self._policy(message)
-        found = await self._add(policy, message)
-        if found is not None and found.outcome is not None:
-            status: Status = "dropped" if found.outcome == "dropped" else "duplicate"
+        added = await self._add(policy, message)
+        if added is not None and added.message.outcome is not None:
+            status: Status = "dropped" if added.message.outcome == "dropped" else "duplicate"
             handler, message_id = f"visitor.{policy}", message.lane_message_id
             return Accepted(Receipt(status, message.lane, handler, message_id, 0, self.app.runtime), True)
         receipt = await self.app.submit(f"visitor.{policy}", message)
         if receipt.status == "dropped":
-            await self._skip(message, found)
+            await self._drop(message, added)
         elif policy == "reject":
             await self.conversations.add(message.conversation_id, message)
-        return Accepted(receipt, receipt.status not in ("accepted", "queued", "dropped"))
+        return Accepted(receipt, receipt.is_duplicate or (added is not None and not added.is_new))
 
     async def _policy(self, message: VisitorMessage) -> BusyPolicy:
         project = await self.projects.get(message.project_id, message.tenant_id)
         return "merge" if project is None else project.busy
 
-    async def _add(self, policy: BusyPolicy, message: VisitorMessage) -> ChatMessage | None:
+    async def _add(self, policy: BusyPolicy, message: VisitorMessage) -> Added | None:
         """What may be rejected is added under its turn only: a message that was refused is not in the chat."""
-        if policy == "reject":
-            chat = await self.conversations.get(message.conversation_id, message.tenant_id)
-            return None if chat is None else chat.said(message.message_id)
-        return await self.conversations.add(message.conversation_id, message)
+        if policy != "reject":
+            return await self.conversations.add(message.conversation_id, message)
+        chat = await self.conversations.get(message.conversation_id, message.tenant_id)
+        found = None if chat is None else chat.said(message.message_id)
+        return None if found is None else Added(found, False)
 
     async def _answer(self, work: Work) -> Answer | None:
         """Lane first, then lock, for everyone: two that took them in different orders would wait for each other."""
@@ -188,23 +189,33 @@ class VisitorResponder:
             if is_held:
                 return await self._answering.answer(work)
         for event in work.events:
-            await self._skip(event, None)
+            _tell_skipped(event)
+            await self._mark_dropped(event)
         return None
 
-    async def _skip(self, message: VisitorMessage, found: ChatMessage | None) -> Answer | None:
-        """The visitor is being answered, and the project drops what comes meanwhile. A repeat of what was answered
-        before is no message to drop: it gets its answer.
+    async def _drop(self, message: VisitorMessage, added: Added | None) -> Answer | None:
+        """The visitor is being answered, and the project drops what comes meanwhile.
+
+        What was there before is not marked: it may be the very message that is being answered, delivered once more. If
+        that is done already, this gets its answer.
         """
-        if found is not None and found.outcome is not None:
+        if added is not None and added.message.outcome is not None:
             chat = await self.conversations.get(message.conversation_id, message.tenant_id)
             answer = None if chat is None else chat.answer_to(message.message_id)
             return None if chat is None or answer is None else read_answer(chat, answer)
-        log.warning("Message processing skipped, lock held for visitor %s", message.visitor_uid)
-        # settled meanwhile: by another call for the same message
+        _tell_skipped(message)
+        if added is not None and added.is_new:
+            await self._mark_dropped(message)
+        return None
+
+    async def _mark_dropped(self, message: VisitorMessage) -> None:
         with suppress(ChatMoved, UnknownConversation):
             change = Change({message.message_id: "dropped"})
             await self.conversations.save(message.conversation_id, change, message.tenant_id)
-        return None
+
+
+def _tell_skipped(message: VisitorMessage) -> None:
+    log.warning("Message processing skipped, lock held for visitor %s", message.visitor_uid)
 
 
 AiResponderService = VisitorResponder

@@ -13,8 +13,6 @@ from inturn.errors import InTurnError, MissingExtra, SettingsError
 from inturn.locks import arguments as checked
 from inturn.settings import Settings, load_settings, mask
 
-SERVER_EXTRA = ("fastapi", "starlette", "uvicorn")
-
 
 class CannotListen(InTurnError):
     """Not wrong usage: the address cannot be had."""
@@ -27,10 +25,8 @@ def run_serve(arguments: argparse.Namespace) -> int:
         from inturn.web.app import make_app
         from inturn.web.auth import is_loopback
         from inturn.web.server import serve
-    except ModuleNotFoundError as error:
-        if error.name is not None and error.name.partition(".")[0] in SERVER_EXTRA:
-            raise MissingExtra("inturn serve", "server") from error
-        raise
+    except MissingExtra as error:
+        raise MissingExtra("inturn serve", error.extra) from error
     logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     is_debug = settings.log_level == "DEBUG"
     if not is_debug:  # one line says all that there is to say

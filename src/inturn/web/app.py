@@ -34,8 +34,8 @@ try:
     from inturn.web.page_files import page_routes
     from inturn.web.refusals import LastResort, add_refusals
     from inturn.web.running import GRACE_S, Running
-except ImportError as error:
-    if isinstance(error, MissingExtra) or not (error.name or "").startswith(("fastapi", "starlette")):
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] not in ("fastapi", "starlette"):
         raise
     raise MissingExtra("inturn.web.app", "server") from error
 

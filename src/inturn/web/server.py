@@ -7,12 +7,15 @@ import contextlib
 import socket
 from collections.abc import Callable, Iterator
 
-import uvicorn
-from fastapi import FastAPI
-
-from inturn.errors import StoreUnavailable
+from inturn.errors import MissingExtra, StoreUnavailable
 from inturn.lanes.signals import NUMBERS
 from inturn.web.running import Running
+
+try:
+    import uvicorn
+    from fastapi import FastAPI
+except ModuleNotFoundError as error:
+    raise MissingExtra("inturn.web.server", "server") from error
 
 
 class Server(uvicorn.Server):

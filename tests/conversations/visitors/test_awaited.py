@@ -137,6 +137,35 @@ async def test_drop_logs_the_line_marks_the_message_and_returns(
     assert agent.texts == ["text 1", "text 3"]
 
 
+async def test_a_message_that_is_delivered_twice_is_not_dropped_under_its_own_answer(
+    make_app: MakeApp, agent: Recorder, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = VisitorResponder(make_app(), agent), VisitorResponder(make_app(), agent)
+    await set_up(first, busy="drop")
+    agent.hold()
+    one = asyncio.create_task(first.handle_visitor_message(said(1)))
+    await agent.reached.wait()
+    assert await second.handle_visitor_message(said(1)) is None
+    assert SKIPPED in caplog.text
+    agent.opened.set()
+    assert await one is not None
+    assert await outcomes(first) == {"m1": "answered"}
+
+
+async def test_an_agent_slower_than_the_lease_keeps_its_turn(make_app: MakeApp, agent: Recorder) -> None:
+    first, second = (VisitorResponder(make_app(), agent, lease=1.5) for _ in range(2))
+    await set_up(first, busy="queue")
+    agent.hold()
+    one = asyncio.create_task(first.handle_visitor_message(said(1)))
+    await agent.reached.wait()
+    two = asyncio.create_task(second.handle_visitor_message(said(2)))
+    done, _ = await asyncio.wait([one, two], timeout=4)
+    assert not done
+    assert agent.texts == ["text 1"], "nobody else has got the lane"
+    agent.opened.set()
+    assert None not in await asyncio.gather(one, two)
+
+
 async def test_reject_raises_and_leaves_nothing_in_the_chat(make_app: MakeApp, agent: Recorder) -> None:
     first, second = VisitorResponder(make_app(), agent), VisitorResponder(make_app(), agent)
     await set_up(first, busy="reject")

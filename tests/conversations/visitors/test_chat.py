@@ -47,7 +47,7 @@ def test_too_many_waiting_ones_are_refused() -> None:
     chat = make(MAX_MESSAGES, is_settled=False)
     with pytest.raises(MailboxFull):
         chat.add(said("more"), AT)
-    assert chat.add(said(3), AT).seq == 4, "a repeat is no more"
+    assert chat.add(said(3), AT).message.seq == 4, "a repeat is no more"
     chat.change(Change({"m7": "answered"}))
     chat.add(said("more"), AT)
     assert chat.said("m7") is None
@@ -74,7 +74,7 @@ def test_the_newest_answer_stays_however_full_it_is() -> None:
 def test_an_answer_and_a_visitors_message_may_have_one_id() -> None:
     chat = make(1, is_settled=False)
     chat.change(Change({"m0": "answered"}, NewAnswer("m1", "hello", AT, ("m0",), "agent")))
-    assert chat.add(said(1, "mine"), AT).text == "mine"
+    assert chat.add(said(1, "mine"), AT).message.text == "mine"
 
 
 def test_what_is_settled_is_not_settled_again_and_nothing_else_changes() -> None:

@@ -117,7 +117,9 @@ async def test_what_someone_else_edits_in_the_fields_survives(make_app: MakeApp,
     responder = VisitorResponder(make_app(), agent)
     ways = graph([node("ai", "ai", save_as="said"), node("m", "message", text="x")], "s > ai", "ai > m", "m > e")
     await set_up(responder, graph=ways)
-    await responder.conversations.save("c1", Change(patch=difference({}, {"workflow_state": {"fields": {"a": 1}}})))
+    await responder.conversations.save(
+        "c1", Change(patch=difference({}, {"workflow_state": {"fields": {"a": 1}, "by": 9}}))
+    )
     agent.hold()
     talking = asyncio.create_task(talk(responder, "hi"))
     await agent.reached.wait()
@@ -126,7 +128,7 @@ async def test_what_someone_else_edits_in_the_fields_survives(make_app: MakeApp,
     agent.opened.set()
     await talking
     metadata = (await chat_of(responder)).metadata
-    assert metadata["crm"] == "anna"
+    assert (metadata["crm"], metadata["workflow_state"]["by"]) == ("anna", 9)
     assert metadata["workflow_state"]["fields"] == {"a": 1, "vip": True, "said": "re: hi"}
 
 

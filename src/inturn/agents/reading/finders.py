@@ -9,7 +9,7 @@ from typing import Any
 from inturn.agents.reading.choices import Ambiguous, choose, is_everyday, named
 from inturn.agents.reading.dates import dates_in
 from inturn.agents.reading.mentions import aliases
-from inturn.agents.reading.numbers import numbers_in
+from inturn.agents.reading.numbers import FoundNumber, numbers_in
 from inturn.agents.reading.polarity import leaning
 from inturn.agents.reading.words import Span, stem, stems, words
 from inturn.workflows.definition import FieldDefinition
@@ -63,6 +63,9 @@ class Careful:
             each for each in numbers_in(text)
             if not any(day.start < each.end and each.start < day.end for day in dates)
         ]  # fmt: skip
+        if len(numbers) > 1:
+            # of `error 500 for 12 people` it is the one beside a word of the field
+            numbers = [each for each in numbers if self._own(field) & _beside(text, each)]
         return numbers[0].value if len(numbers) == 1 else None
 
     def _choice(self, field: FieldDefinition, spans: Sequence[Span]) -> Finding | None:
@@ -86,6 +89,10 @@ class Careful:
             if meant == [field]:
                 return field.name, _chosen(field, span.text), span, True
         return None
+
+
+def _beside(text: str, number: FoundNumber) -> set[str]:
+    return {stem(word) for word in (*words(text[: number.start])[-1:], *words(text[number.end :])[:1])}
 
 
 def _chosen(field: FieldDefinition, text: str) -> str | None:

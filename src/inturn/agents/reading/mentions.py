@@ -58,13 +58,18 @@ def labelled(clause: Span, fields: Sequence[FieldDefinition]) -> Labelled | None
 
 
 def wants_to_change(text: str, fields: Sequence[FieldDefinition]) -> FieldDefinition | None:
-    """The field of `change the product`, without a value."""
-    return _named(text, fields, is_whole=False) if _CHANGE.search(text) or CORRECTING.search(text) else None
+    """The field of `change the product`, without a value. A longer message tells of other things."""
+    if len(words(text)) > 8 or not (_CHANGE.search(text) or CORRECTING.search(text)):
+        return None
+    return _named(text, fields, is_whole=False)
 
 
 def mentioned(text: str, fields: Iterable[FieldDefinition]) -> FieldDefinition | None:
     """The field whose words the text has the most of; the first of those that are equal."""
-    said = {stem(word) for word in words(text)}
+    return _most_named({stem(word) for word in words(text)}, fields)
+
+
+def _most_named(said: set[str], fields: Iterable[FieldDefinition]) -> FieldDefinition | None:
     scored = [(len(aliases(field) & said), field) for field in fields]
     best = max((score for score, _ in scored), default=0)
     return next((field for score, field in scored if score == best), None) if best else None
@@ -72,8 +77,7 @@ def mentioned(text: str, fields: Iterable[FieldDefinition]) -> FieldDefinition |
 
 def _named(text: str, fields: Sequence[FieldDefinition], *, is_whole: bool) -> FieldDefinition | None:
     telling = [stem(word) for word in words(text)[-12:]]
-    own = [word for word in telling if any(word in aliases(field) for field in fields)]
-    field = mentioned(" ".join(own), fields) if own else None
+    field = _most_named(set(telling), fields)
     if field is None or not is_whole:
         return field
     small = {stem(word) for word in _FILLERS}

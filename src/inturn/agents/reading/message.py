@@ -147,7 +147,7 @@ class _Message:
     ) -> Span:
         """A text goes on over `and` and commas: prose to the end of what is said, others to the end of the sentence."""
         end = label.value.end
-        if label.field.type == "text" and (is_prose(label.field) or label.by in (":", "=", "->")):
+        if label.field.type == "text" and (not is_name(label.field) or label.by in (":", "=", "->")):
             for (sentence, clause), following in list(zip(parts, labels, strict=True))[number + 1 :]:
                 same = sentence is parts[number][0] or is_prose(label.field)
                 if following is not None or not same or emails_in(clause.text) or leads.is_question(sentence.text):
@@ -238,7 +238,7 @@ class _Message:
                 return
             self._take(self.asked, leads.after_lead(rest), is_quiet=False)
             return
-        prose = next((each for each in self._open_fields() if is_prose(each)), None)
+        prose = next((each for each in self._open_fields() if each.required and is_prose(each)), None)
         if prose is not None and self.reading.found:
             rest = leads.without_greeting(rest)
             if len(words(rest)) >= 5:

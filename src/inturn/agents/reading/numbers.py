@@ -1,4 +1,4 @@
-"""Numbers as people write them: `1,200`, `12.5`, `5k`, `a dozen`, and words up to twelve."""
+"""Numbers as people write them: `1,200`, `12.5`, `5k`, `a dozen`, and words up to twelve (and the tens)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 WORDS = {
     "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
-    "ten": 10, "eleven": 11, "twelve": 12,
+    "ten": 10, "eleven": 11, "twelve": 12, "fifteen": 15, "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50,
+    "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90, "hundred": 100,
 }  # fmt: skip
 _OTHERS = {
-    "a dozen": 12, "dozen": 12, "half a dozen": 6, "a hundred": 100, "nobody": 0, "no one": 0, "none": 0,
-    "just me": 1, "only me": 1, "myself": 1,
+    "a dozen": 12, "dozen": 12, "half a dozen": 6, "a hundred": 100, "one hundred": 100,
+    "nobody": 0, "no one": 0, "none": 0, "just me": 1, "only me": 1, "myself": 1,
 }  # fmt: skip
 
 _DIGITS = re.compile(

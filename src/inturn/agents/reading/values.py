@@ -72,6 +72,9 @@ def _text(field: FieldDefinition, phrase: str) -> str:
     if is_name(field):
         return str(field.check(name_in(phrase, is_asked=True) or phrase.strip(" .,!;")))
     text = phrase.strip(" ,;")
+    if field.pattern is None and len(text.rpartition(" ")[2]) > 5:
+        # the end of a sentence, and not of `Acme Inc.`
+        text = text.rstrip(".!")
     last: ValueError | None = None
     # a text with a pattern may stand among other words: `it is AB-1234, I think`
     for candidate in (text, text.rstrip(".!"), *(text.split()[:40] if field.pattern is not None else ())):

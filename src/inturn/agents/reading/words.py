@@ -19,12 +19,12 @@ STOP = frozenset([
     "a", "about", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can",
     "could", "did", "do", "does", "doing", "for", "from", "get", "give", "had", "has", "have", "he", "her", "here",
     "him", "his", "how", "i", "if", "in", "into", "is", "it", "its", "just", "like", "me", "my", "no", "not", "of",
-    "on", "one", "or", "our", "please", "she", "should", "so", "some", "tell", "than", "that", "the", "their", "them",
-    "then", "there", "these", "they", "this", "those", "to", "too", "up", "us", "very", "was", "we", "were", "what",
-    "when", "where", "which", "who", "whom", "whose", "why", "will", "with", "would", "yes", "you", "your", "hi",
-    "hello", "hey", "thanks", "thank", "ok", "okay", "really", "want", "need", "know", "i'm", "i'd", "i've", "i'll",
-    "it's", "that's", "what's", "don't", "can't", "won't", "you're", "we're", "there's", "isn't", "doesn't", "didn't",
-    "happen", "happens",
+    "on", "one", "only", "or", "our", "please", "she", "should", "so", "some", "tell", "than", "that", "the", "their",
+    "them", "then", "there", "these", "they", "this", "those", "to", "too", "up", "us", "very", "was", "we", "were",
+    "what", "when", "where", "which", "who", "whom", "whose", "why", "will", "with", "would", "yes", "you", "your",
+    "hi", "hello", "hey", "thanks", "thank", "ok", "okay", "really", "want", "need", "know", "i'm", "i'd", "i've",
+    "i'll", "it's", "that's", "what's", "don't", "can't", "won't", "you're", "we're", "there's", "isn't", "doesn't",
+    "didn't", "happen", "happens",
 ])  # fmt: skip
 
 
@@ -85,5 +85,5 @@ def stems(text: str) -> set[str]:
 
 def quoted(text: str) -> str:
     """A user's words in our answer, short."""
-    line = " ".join(text.split())
+    line = " ".join(text.split()).rstrip(".")
     return f"“{line if len(line) <= 60 else line[:57] + '…'}”"

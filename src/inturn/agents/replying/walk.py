@@ -133,7 +133,9 @@ class _Turn:
 
     def _request(self) -> str | None:
         """`I want to talk to a human` is no question, and asks for something all the same."""
-        return answer_to(self.text, self.definition.answers) if len(words(self.text)) <= 20 else None
+        if is_plain(self.text) or len(words(self.text)) > 20:
+            return None
+        return answer_to(self.text, self.definition.answers, share=0.6)
 
     def _help(self) -> list[str]:
         about = self.definition.about or self.definition.welcome

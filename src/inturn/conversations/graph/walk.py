@@ -80,7 +80,9 @@ class Walk:
                 rests_at, here = node.id, None
             else:
                 here = None if node.type == "end" else self.graph.next(node.id, label)
-        self.metadata[STATE] = {"node": rests_at or None, "fields": self.fields, "done": not rests_at}
+        state = self.metadata.get(STATE)
+        others = state if isinstance(state, dict) else {}  # what is not ours is not touched
+        self.metadata[STATE] = {**others, "node": rests_at or None, "fields": self.fields, "done": not rests_at}
         return "\n\n".join(text for text in self.said if text.strip())
 
     def _resume(self) -> str:

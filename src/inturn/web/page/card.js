@@ -13,7 +13,7 @@ export class Card {
     this.id = cardId;
     this.inputs = [];
     this.submit = submit;
-    this.fields = el("fieldset", { class: "card-fields" });
+    this.fields = el("fieldset", { class: "card-fields", role: "presentation" });
     this.note = el("p", { class: "card-note quiet", hidden: true });
     this.element = el("form", { class: "card", novalidate: true, autocomplete: "off" }, this.fields, this.note);
     this.element.addEventListener("submit", (event) => {

@@ -205,5 +205,9 @@ byId("race").addEventListener("submit", (event) => {
     if (text) send({ id: newId(), text });
   }
 });
+byId("skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address is the conversation's
+  composer.field.focus();
+});
 addEventListener("hashchange", open);
 open();

@@ -2,7 +2,7 @@
 
 import { el, httpsUrl } from "./dom.js";
 
-const DEEPEST = 20;
+const DEEPEST = 9;
 const SIZES = new Set(["small", "default", "medium", "large", "extralarge"]);
 const STYLES = new Set(["emphasis", "good", "attention", "warning", "accent"]);
 

@@ -38,7 +38,7 @@ export function tryIt(method, path, parameters, body) {
   if (area) area.value = JSON.stringify(body, null, 2);
   const answer = el("div", { class: "answer", role: "status" });
   const send = el("button", { type: "submit" }, "Send");
-  const form = el("form", {},
+  const form = el("form", { "aria-label": `${method.toUpperCase()} ${path}` },
     fields.map(({ name, input }) => el("p", {}, el("label", { for: input.id }, name), input)),
     area && el("p", {}, el("label", { for: area.id }, "Body"), area),
     el("p", { class: "buttons" }, send),

@@ -1,0 +1,83 @@
+"""Whatever the description of the API allows, and what it does not: no answer is a fault of the server."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from inturn.settings import Settings
+from inturn.web.app import make_app
+from tests.acceptance.served import Served
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of what it imports
+    import schemathesis
+
+EXAMPLES = 20
+FIT, UNFIT = schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE
+
+
+def operations() -> dict[str, Any]:
+    described = make_app(Settings(url="sqlite:///:memory:")).openapi()
+    schema = schemathesis.openapi.from_dict(described)
+    found = [result.ok() for result in schema.get_all_operations()]
+    # the events of a conversation have no end; those of one that nobody knows are tested elsewhere
+    return {operation.label: operation for operation in found if not operation.path.endswith("/events")}
+
+
+OPERATIONS = operations()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    served = Served(tmp_path_factory.mktemp("served"))
+    yield served
+    served.end()
+
+
+@pytest.fixture(scope="module")
+def client(server: Served) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=server.url, timeout=30, trust_env=False) as client:
+        yield client
+
+
+@pytest.mark.parametrize("mode", [FIT, UNFIT], ids=["fit", "unfit"])
+@pytest.mark.parametrize("label", OPERATIONS)
+def test_no_request_is_a_fault_of_the_server(label: str, mode: Any, server: Served, client: httpx.Client) -> None:
+    operation = OPERATIONS[label]
+    if mode is UNFIT and not (operation.body or operation.path_parameters or operation.query):
+        return  # there is nothing about it that could be wrong
+
+    @settings(
+        max_examples=EXAMPLES,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def ask(case: Any) -> None:
+        check(case, case.call(base_url=server.url, timeout=30))
+        if "/workflows/{conversation_id}" in case.path:
+            # a made-up conversation is only unknown; one that is there gets further
+            started = client.post("/api/v1/workflows")
+            case.path_parameters["conversation_id"] = started.json()["conversation_id"]
+            check(case, case.call(base_url=server.url, timeout=30))
+
+    ask()
+
+
+def check(case: Any, answer: Any) -> None:
+    assert answer.status_code < 500, f"{case.as_curl_command()}: {answer.text}"
+    if answer.status_code >= 400:
+        assert answer.headers["content-type"] == ["application/problem+json"], answer.text
+        assert answer.json()["code"]
+
+
+def test_all_routes_are_asked() -> None:
+    assert len(OPERATIONS) >= 15

@@ -1,0 +1,100 @@
+"""Draws the pictures of the chat page for the README: python -m tests.browser.pictures [FOLDER].
+
+Each shows a wide window, in which three messages came at once and two were merged, and a phone with a card.
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+from playwright.sync_api import Browser, expect, sync_playwright
+
+from inturn.services.find import find_chromium
+from tests.browser.chatting import Chat
+from tests.browser.gated import GatedAgent
+from tests.browser.launching import ARGUMENTS
+from tests.browser.serving import ChatServer
+
+FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
+Scheme = Literal["light", "dark"]
+GROUNDS: dict[Scheme, str] = {"light": "#e4dccb", "dark": "#070b0a"}
+WIDE = (1040, 680)
+PHONE = (340, 640)
+FRAMED = """
+<body style="margin:0;background:{ground};width:1280px;height:760px;position:relative;overflow:hidden">
+<img src="{wide}" style="position:absolute;left:32px;top:40px;border-radius:14px;box-shadow:0 12px 40px #0005">
+<img src="{phone}" style="position:absolute;right:32px;top:88px;border-radius:28px;border:6px solid #101413;box-shadow:0 12px 40px #0008">
+"""
+
+
+def draw(folder: Path) -> list[Path]:
+    with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=ARGUMENTS)
+        with ChatServer(f"sqlite:///{place}/inturn.db", GatedAgent()) as server:
+            made = [_picture(browser, server, scheme, folder) for scheme in GROUNDS]
+        browser.close()
+    return made
+
+
+def _picture(browser: Browser, server: ChatServer, scheme: Scheme, folder: Path) -> Path:
+    wide, phone = _wide(browser, server, scheme), _phone(browser, server, scheme)
+    page = browser.new_page(viewport={"width": 1280, "height": 760})
+    page.set_content(FRAMED.format(ground=GROUNDS[scheme], wide=_inline(wide), phone=_inline(phone)))
+    page.wait_for_function("() => [...document.images].every((image) => image.complete)")
+    folder.mkdir(parents=True, exist_ok=True)
+    made = folder / f"chat-{scheme}.png"
+    page.screenshot(path=made)
+    page.close()
+    return made
+
+
+def _wide(browser: Browser, server: ChatServer, scheme: Scheme) -> bytes:
+    chat = _open(browser, server, scheme, WIDE)
+    server.agent.hold()
+    first = chat.write("Hello! Who reads this?")
+    chat.until_asked()
+    others = [chat.write("I am Ada Lovelace"), chat.write("and my address is ada@example.com")]
+    server.agent.open()
+    chat.expect_state(first, "answered")
+    for other in others:
+        chat.expect_state(other, "merged")
+    chat.theirs.filter(has_text="Which product").first.scroll_into_view_if_needed()
+    chat.log.evaluate("log => { log.parentElement.scrollTop -= 60; document.activeElement.blur(); }")
+    return _taken(chat)
+
+
+def _phone(browser: Browser, server: ChatServer, scheme: Scheme) -> bytes:
+    chat = _open(browser, server, scheme, PHONE)
+    chat.say("I am Ada Lovelace, ada@example.com")
+    card = chat.log.get_by_role("form", name="What went wrong?")
+    card.get_by_label("Product").select_option("Website")
+    card.get_by_label("Category").select_option("Error or crash")
+    card.get_by_label("Description").evaluate("field => field.blur()")
+    expect(card).to_be_visible()
+    return _taken(chat)
+
+
+def _open(browser: Browser, server: ChatServer, scheme: Scheme, size: tuple[int, int]) -> Chat:
+    server.agent.asked.clear()
+    viewport = {"width": size[0], "height": size[1]}
+    page = browser.new_page(viewport=viewport, color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+    return Chat(page, server).open()
+
+
+def _taken(chat: Chat) -> bytes:
+    taken = chat.page.screenshot()
+    chat.page.close()
+    return taken
+
+
+def _inline(picture: bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(picture).decode()
+
+
+if __name__ == "__main__":
+    for path in draw(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER):
+        sys.stdout.write(f"{path} {path.stat().st_size // 1024} KiB\n")

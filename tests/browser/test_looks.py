@@ -1,0 +1,67 @@
+"""The page on a phone, and in the dark."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser import seeing
+from tests.browser.cards import everything, said_with
+from tests.browser.chatting import Chat
+
+COLOURS = """
+() => ["body", ".top", ".assistant .bubble", ".user .bubble", "#panel", "#text", "#send"].map((selector) => {
+  const style = getComputedStyle(document.querySelector(selector));
+  return [selector, style.color, style.backgroundColor];
+})
+"""
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1280])
+def test_nothing_is_wider_than_the_window(chat: Chat, width: int) -> None:
+    chat.page.set_viewport_size({"width": width, "height": 640})
+    chat.say("I am Ada Lovelace, ada@example.com")
+    chat.agent.says = said_with(*everything(), text="A" * 400)
+    chat.say("B" * 400)
+    assert chat.page.evaluate(seeing.OVERFLOW) == []
+    chat.page.get_by_role("button", name="New").click()
+    assert chat.page.evaluate(seeing.OVERFLOW) == []
+    chat.page.keyboard.press("Escape")
+    if width < 960:
+        chat.page.get_by_role("button", name="Details").click()
+        expect(chat.page.get_by_role("button", name="Close")).to_be_focused()
+        assert chat.page.evaluate(seeing.OVERFLOW) == []
+    chat.page.goto(f"{chat.server.url}/docs")
+    expect(chat.page.locator(".operation").first).to_be_visible()
+    assert chat.page.evaluate(seeing.OVERFLOW) == []
+
+
+def test_the_measure_of_overflow_finds_a_fault(chat: Chat) -> None:
+    chat.page.evaluate("document.getElementById('title').style.minInlineSize = '3000px'")
+    assert chat.page.evaluate(seeing.OVERFLOW) != []
+
+
+def test_targets_are_large_enough_for_fingers(chat: Chat) -> None:
+    chat.page.set_viewport_size({"width": 320, "height": 640})
+    chat.say("I am Ada Lovelace, ada@example.com")
+    assert chat.page.evaluate(seeing.SMALL_TARGETS) == []
+    chat.page.get_by_role("button", name="Details").click()
+    assert chat.page.evaluate(seeing.SMALL_TARGETS) == []
+
+
+def test_the_dark_has_colours_of_its_own(chat: Chat) -> None:
+    chat.say("I am Ada Lovelace")
+    chat.page.emulate_media(color_scheme="light")
+    light = chat.page.evaluate(COLOURS)
+    chat.page.emulate_media(color_scheme="dark")
+    dark = chat.page.evaluate(COLOURS)
+    for (selector, *by_day), (_, *by_night) in zip(light, dark, strict=True):
+        assert by_day != by_night, selector
+
+
+def test_on_a_phone_the_field_stays_in_sight_and_the_answer_is_read_from_its_beginning(chat: Chat) -> None:
+    chat.page.set_viewport_size({"width": 360, "height": 640})
+    chat.say("I am Ada Lovelace, ada@example.com")
+    expect(chat.field).to_be_in_viewport(ratio=1)
+    answer = chat.theirs.filter(has_text="Which product").first.locator(".bubble")
+    expect(answer).to_be_in_viewport(ratio=0.9)

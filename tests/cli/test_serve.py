@@ -1,0 +1,97 @@
+"""`inturn serve`: what it refuses, and how it says so."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inturn.cli import main
+from tests.acceptance.served import Served
+from tests.cli.conftest import Captured, one_sentence
+
+KEY = "key-0123456789abcdef"
+
+
+def refused(captured: Captured, code: int, *words: str) -> str:
+    assert main(["serve", "--url", "sqlite:///:memory:", *words]) == code
+    out, err = captured.readouterr()
+    assert out == ""
+    return one_sentence(err)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_without_keys_it_serves_this_machine_alone(capsys: Captured, host: str) -> None:
+    told = refused(capsys, 2, "--host", host, "--port", "0")
+    assert "there are no API keys: set INTURN_API_KEYS_FILE or INTURN_API_KEYS, or listen on 127.0.0.1" in told
+
+
+def test_with_keys_it_may_be_reached_from_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text(f"{KEY} ada acme\n")
+    served = Served(tmp_path, "--host", "0.0.0.0", INTURN_API_KEYS_FILE="keys", INTURN_API_KEYS=f"{KEY}2:bob:acme")
+    try:
+        assert served.line.startswith("inturn serves http://0.0.0.0:")
+        assert "2 API keys" in served.line
+        assert KEY not in served.line + served.logged()
+        assert served.terminate() == 0
+    finally:
+        served.end()
+
+
+def test_a_port_in_use_is_told_in_one_sentence(capsys: Captured) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        told = refused(capsys, 1, "--port", str(port))
+    assert told == (
+        f"inturn: port {port} of 127.0.0.1 is in use: stop what listens there, or choose another with --port\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--port", "70000"], "--port 70000: must be a port"),
+        (["--host", "no such host"], "--host no such host: must be an address"),
+        (["--url", "redis:hunter2"], "must be a URL"),
+        (["--workflows", "/nowhere.yaml"], "/nowhere.yaml: there is no such file or folder"),
+        (["--grace", "-1"], "grace=-1.0: must be greater than 0"),
+        (["--namespace", "a b"], "--namespace a b: must be"),
+    ],
+)
+def test_a_wrong_argument_is_told_in_one_sentence(capsys: Captured, words: list[str], why: str) -> None:
+    assert why in refused(capsys, 2, *words)
+
+
+def test_an_address_of_another_machine_is_told_in_one_sentence(capsys: Captured) -> None:
+    assert "is no address of this machine" in refused(capsys, 1, "--host", "192.0.2.1", "--port", "0")
+
+
+def test_wrong_keys_are_told_without_showing_them(
+    capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "keys").write_text("hunter2 ada acme\n")
+    monkeypatch.setenv("INTURN_API_KEYS_FILE", str(tmp_path / "keys"))
+    told = refused(capsys, 2)
+    assert f"{tmp_path / 'keys'}:1: the key must have at least 16" in told
+    assert "hunter2" not in told
+
+
+def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['fastapi'] = None; from inturn.cli import main; sys.exit(main(['serve']))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert one_sentence(done.stderr) == "inturn: inturn serve needs the extra 'server': pip install 'inturn[server]'\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_knows_itself_without_the_extra() -> None:
+    code = (
+        "import sys; from inturn.cli import main; "
+        "code = main(['serve', '--help']); sys.exit(bool({'fastapi', 'uvicorn'} & set(sys.modules)) or code)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False).returncode == 0

@@ -1,0 +1,200 @@
+"""The one app: its page, its health, its description, and what happens when its store goes away."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from inturn.agents.offline import OfflineAgent
+from inturn.errors import DefinitionError, SettingsError
+from inturn.problems.kinds import KINDS
+from inturn.services import PrivateRedis
+from inturn.settings import Settings
+from inturn.web.app import make_app
+from inturn.web.page_files import FOLDER, TYPES
+from tests.store.world import until
+from tests.web.site import Site, opened, problem
+
+NEEDS_NO_STORE = {"/api/v1/workflow-definitions", "/healthz"}
+
+
+def described(api: FastAPI) -> list[tuple[str, str, dict[str, Any]]]:
+    paths = api.openapi()["paths"]
+    return [(path, method, operation) for path in paths for method, operation in paths[path].items()]
+
+
+def body_of(api: FastAPI, operation: dict[str, Any]) -> Any:
+    """The example of its description."""
+    if "requestBody" not in operation:
+        return None
+    schema = operation["requestBody"]["content"]["application/json"]["schema"]
+    schema = next(iter(schema.get("anyOf", [schema])))
+    name = schema["$ref"].rpartition("/")[2]
+    found = api.openapi()["components"]["schemas"][name]
+    return found.get("examples", [{}])[0]
+
+
+async def test_the_page_and_its_parts_are_served_as_what_they_are(site: Site) -> None:
+    page = await site.client.get("/")
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    for file in FOLDER.rglob("*"):
+        if file.suffix in TYPES:
+            part = await site.client.get(f"/page/{file.relative_to(FOLDER).as_posix()}")
+            assert (part.status_code, part.content) == (200, file.read_bytes())
+            assert part.headers["content-type"] == TYPES[file.suffix]
+            for directive in ("default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"):
+                assert directive in part.headers["content-security-policy"]
+            assert "unsafe" not in part.headers["content-security-policy"]
+            assert part.headers["x-content-type-options"] == "nosniff"
+            assert part.headers["cache-control"] == "no-cache"
+    assert (await site.client.head("/")).content == b""
+
+
+@pytest.mark.parametrize(
+    "name", ["../app.py", "..%2fapp.py", "%2fetc%2fpasswd", "none.js", "%00", "", "x" * 300, "a/b"]
+)
+async def test_no_name_leads_out_of_the_page(site: Site, name: str) -> None:
+    problem(await site.client.get(f"/page/{name}"), 404, "not-found")
+
+
+async def test_it_says_that_it_lives_and_is_ready(site: Site) -> None:
+    assert (await site.client.get("/healthz")).json() == {"status": "ok"}
+    assert (await site.client.get("/readyz")).json() == {"status": "ready", "store": "ok"}
+
+
+async def test_pages_that_load_from_elsewhere_are_off(site: Site) -> None:
+    problem(await site.client.get("/redoc"), 404, "not-found")
+    docs = await site.client.get("/docs")
+    assert docs.status_code == (200 if (FOLDER / "docs.html").exists() else 404)
+    assert b"cdn" not in docs.content
+
+
+def test_the_description_has_examples_and_problems_for_every_route() -> None:
+    api = make_app(Settings(url="sqlite:///:memory:"))
+    names = []
+    for path, method, operation in described(api):
+        if not path.startswith("/api/"):
+            continue
+        names.append(operation["operationId"])
+        assert operation["tags"]
+        assert operation["summary"]
+        if operation["tags"] != ["workflows"]:
+            continue
+        responses = operation["responses"]
+        assert "security" in operation, path
+        for status in ("401", "413", "500"):
+            assert status in responses, (path, status)
+        for status, told in responses.items():
+            if int(status) >= 400:
+                (content,) = told["content"].items()
+                assert content[0] == "application/problem+json", (path, method, status)
+                for code, shown in content[1]["examples"].items():
+                    assert shown["value"]["code"] == code
+                    assert (shown["value"]["status"], KINDS[code].status) == (int(status), int(status))
+        if method == "post" and "requestBody" in operation:
+            assert body_of(api, operation), path
+    assert len(set(names)) == len(names)
+    assert {"start_workflow", "take_turn", "stream_turn", "submit_card", "get_workflow"} <= set(names)
+    assert "HTTPValidationError" not in json.dumps(api.openapi()["paths"])
+
+
+@pytest.fixture
+def durable_redis() -> Iterator[PrivateRedis]:
+    with PrivateRedis(appendonly=True, extra=("--appendfsync", "always")) as server:
+        yield server
+
+
+async def until_ready(site: Site) -> None:
+    async with asyncio.timeout(15):
+        while (await site.client.get("/readyz")).status_code != 200:  # noqa: ASYNC110 - it knows no event
+            await asyncio.sleep(0.02)
+
+
+async def test_with_its_store_away_every_route_is_503_and_then_it_goes_on(
+    durable_redis: PrivateRedis, namespace: str
+) -> None:
+    async with opened(durable_redis.url, namespace, store_timeout=1) as site:
+        conversation = await site.start()
+        await site.say(conversation, "name=Ada")
+        durable_redis.kill()
+        seen = 0
+        for path, method, operation in described(site.api):
+            if path in NEEDS_NO_STORE:
+                continue
+            where = re.sub(r"\{\w+\}", conversation, path)
+            body = body_of(site.api, operation)
+            if body:
+                body.pop("definition", None)  # of the shipped workflow, which this site does not have
+            answer = await site.client.request(method, where, json=body)
+            seen += 1
+            if path == "/readyz":
+                assert (answer.status_code, answer.json()["status"]) == (503, "unready")
+            else:
+                problem(answer, 503, "store-unavailable")
+                assert answer.headers["retry-after"] == "5"
+        assert seen > 10
+        assert (await site.client.get("/healthz")).status_code == 200
+        assert site.agent.texts == ["name=Ada"]
+        await asyncio.to_thread(durable_redis.start)
+        await until_ready(site)
+        answer = await site.say(conversation, "email=ada@example.com")
+        assert answer.json()["workflow_state"]["collected_data"] == {"name": "Ada", "email": "ada@example.com"}
+        assert answer.json()["turn_meta"]["turn_number"] == 2
+
+
+async def test_it_starts_without_its_store_and_works_when_that_comes(fresh_redis: PrivateRedis, namespace: str) -> None:
+    fresh_redis.kill()
+    async with opened(fresh_redis.url, namespace, store_timeout=0.5) as site:
+        assert (await site.client.get("/readyz")).status_code == 503
+        problem(await site.client.post("/api/v1/workflows"), 503, "store-unavailable")
+        await asyncio.to_thread(fresh_redis.start)
+        await until_ready(site)
+        await site.start()
+        await until(lambda: bool(site.turns.runtime.workers), within_s=15)
+
+
+async def test_by_default_it_is_the_shipped_workflow_with_the_offline_agent(tmp_path: Path) -> None:
+    api = make_app(Settings(url=f"sqlite:///{tmp_path / 'x.db'}"))
+    assert isinstance(api.state.agent, OfflineAgent)
+    transport = httpx.ASGITransport(api)
+    async with (
+        api.router.lifespan_context(api),
+        httpx.AsyncClient(transport=transport, base_url="http://localhost") as client,
+    ):
+        (listed,) = (await client.get("/api/v1/workflow-definitions")).json()
+        assert listed["id"] == "support_intake"
+        started = (await client.post("/api/v1/workflows")).json()
+        assert started["agent"] == "offline"
+
+
+def test_what_is_wrong_with_its_settings_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match="is empty"):
+        make_app(Settings(workflows=str(tmp_path)))
+    with pytest.raises(SettingsError, match="cannot be read"):
+        make_app(Settings(api_keys_file=str(tmp_path / "none")))
+    with pytest.raises(SettingsError, match="INTURN_OPENAI_MODEL"):
+        make_app(Settings(agent=("openai",)))
+
+
+async def test_event_streams_end_when_the_server_stops(site: Site) -> None:
+    body = {"conversation_id": "c", "project_id": "p", "message_id": "m", "text": "hi"}
+    assert (await site.client.post("/api/v1/visitors/v/messages", json=body)).status_code == 202
+    call = site.call("/api/v1/conversations/c/events", b"", "GET")
+    await until(lambda: bool(call.sent))
+    assert call.status == 200
+    assert not call.task.done()
+    site.api.state.running.begin_to_stop()
+    await call.task
+    assert call.sent[-1].get("more_body", False) is False
+
+
+async def test_an_event_stream_that_is_refused_is_refused_as_before(site: Site) -> None:
+    problem(await site.client.get("/api/v1/conversations/none/events"), 404, "unknown-conversation")
