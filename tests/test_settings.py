@@ -238,3 +238,19 @@ def test_every_variable_of_the_example_file_has_a_comment() -> None:
     lines = EXAMPLE.read_text().splitlines()
     places = [number for number, line in enumerate(lines) if line and not line.startswith("#")]
     assert all(lines[number - 1].startswith("# ") for number in places)
+
+
+def test_where_the_server_listens_and_who_may_call() -> None:
+    settings = load_settings(NOTHING)
+    assert (settings.host, settings.port, settings.turn_lease) == ("127.0.0.1", 8420, 30.0)
+    assert settings.api_keys_file is settings.api_keys is settings.workflows is None
+    told = message_of(INTURN_PORT="70000", INTURN_HOST="a b", INTURN_TURN_LEASE="0")
+    assert "INTURN_PORT='70000': must be a port from 1 to 65535, or 0 for any that is free" in told
+    assert "INTURN_HOST='a b': must be an address or a name of this machine" in told
+    assert "INTURN_TURN_LEASE='0': must be a number of seconds greater than 0" in told
+
+
+def test_api_keys_are_not_shown() -> None:
+    settings = load_settings({"INTURN_API_KEYS": "hunter2-0123456789:ada:acme"})
+    assert settings.api_keys is not None
+    assert "hunter2" not in repr(settings) + str(settings)

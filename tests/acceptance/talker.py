@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import random
 import sys
@@ -20,10 +21,12 @@ from inturn import InTurn
 from inturn.agents.activity import Activity
 from inturn.agents.protocol import Ask
 from inturn.conversations.context import build_contextual_query
+from inturn.conversations.graph.walk import ToolContext
 from inturn.conversations.loop import Loop, Utterance, nobody
 from inturn.conversations.orchestrator import WorkflowOrchestrator
 from inturn.conversations.parse import parse_turn
 from inturn.conversations.plain import RedisWorkflowStateStore
+from inturn.conversations.responder import VisitorResponder
 from inturn.workflows.load import default_definition
 from tests.acceptance.actor import say
 
@@ -48,6 +51,11 @@ class Talker:
         self._url = url
         self._orchestrator = WorkflowOrchestrator(app, NotingAgent())
         self._loop = Loop(NotingAgent(), parse_turn, build_contextual_query, 10.0)
+        self._responder = VisitorResponder(app, NotingAgent(), tools={"note": self._note})
+        self._goes_on = asyncio.Event()
+        self._visits: list[asyncio.Task[None]] = []
+        self._skips = Lines()
+        logging.getLogger("inturn.conversations").addHandler(self._skips)
 
     async def do_turns(self, conversation: str, words: list[str]) -> None:
         """All of them at once; says which were answered, and how the others were refused."""
@@ -75,6 +83,40 @@ class Talker:
                 return word, "answered"
 
             say("unguarded", ended=dict(await asyncio.gather(*map(one, words))))
+
+    async def do_visits(self, project: str, visitor: str, words: list[str], held: bool) -> None:
+        """All of them at once, in the background. `held`: whoever answers waits until it is told to go on."""
+        self._goes_on = asyncio.Event()
+        if not held:
+            self._goes_on.set()
+
+        async def one(word: str) -> None:
+            event = {"conversation_id": f"chat-of-{visitor}", "project_id": project, "visitor_uid": visitor}
+            answer = await self._responder.handle_visitor_message({**event, "message_id": word, "text": word})
+            say("visited", word=word, is_answered=answer is not None)
+
+        self._visits = [asyncio.create_task(one(word)) for word in words]
+
+    async def do_go_on(self) -> None:
+        self._goes_on.set()
+        await asyncio.gather(*self._visits)
+        say("gone", skips=self._skips.lines)
+
+    async def _note(self, arguments: dict[str, Any], context: ToolContext) -> None:
+        """A tool that takes a moment, between reading the workflow's state and its being saved."""
+        await asyncio.sleep(random.uniform(0.001, 0.01))
+        await self._goes_on.wait()
+        context.fields.update(dict.fromkeys(context.texts, os.getpid()))
+
+
+class Lines(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "skipped" in record.getMessage():
+            self.lines.append(record.getMessage())
 
 
 async def main() -> None:

@@ -35,10 +35,10 @@ def test_a_field_that_does_not_fit_is_left_out_and_the_others_stay(odd: Any) -> 
     assert (read.text, read.id, read.sender, read.entities, read.attachments) == ("Hello", "", {}, [], [])
 
 
-def test_of_a_list_only_the_objects_are_kept() -> None:
+def test_of_a_list_only_the_objects_are_kept_and_of_those_the_names_that_are_text() -> None:
     read = Activity.read({"entities": [1, {"a": 1}, None, {2: "b"}, "x"]})
     assert read is not None
-    assert read.entities == [{"a": 1}, {"2": "b"}]
+    assert read.entities == [{"a": 1}, {}]
 
 
 def test_a_type_that_is_no_text_is_no_message() -> None:

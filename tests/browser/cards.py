@@ -42,5 +42,5 @@ def everything() -> list[dict[str, Any]]:
          "choices": [{"title": "The API", "value": "API"}, {"title": "The website", "value": "Website"}]},
         {"type": "Input.ChoiceSet", "id": "contact_by", "label": "Contact", "style": "expanded", "isRequired": True,
          "choices": [{"title": "E-mail", "value": "By e-mail"}, {"title": "Phone", "value": "By phone"}]},
-        {"type": "Input.Toggle", "id": "consent", "title": "You may store this", "valueOn": "true", "valueOff": "false"},
+        {"type": "Input.Toggle", "id": "consent", "title": "You may store this", "valueOn": "true"},
     ]  # fmt: skip

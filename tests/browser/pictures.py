@@ -22,12 +22,13 @@ from tests.browser.serving import ChatServer
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 Scheme = Literal["light", "dark"]
 GROUNDS: dict[Scheme, str] = {"light": "#e4dccb", "dark": "#070b0a"}
-WIDE = (1040, 680)
-PHONE = (340, 640)
+WIDE = (980, 700)
+PHONE = (352, 688)
 FRAMED = """
-<body style="margin:0;background:{ground};width:1280px;height:760px;position:relative;overflow:hidden">
-<img src="{wide}" style="position:absolute;left:32px;top:40px;border-radius:14px;box-shadow:0 12px 40px #0005">
-<img src="{phone}" style="position:absolute;right:32px;top:88px;border-radius:28px;border:6px solid #101413;box-shadow:0 12px 40px #0008">
+<body style="margin:0;background:{ground};width:1440px;height:764px;position:relative;overflow:hidden">
+<style>img {{ position: absolute; box-shadow: 0 12px 40px #0006 }}</style>
+<img src="{wide}" style="left:32px;top:32px;border-radius:14px">
+<img src="{phone}" style="right:32px;top:32px;border-radius:28px;border:6px solid #101413">
 """
 
 
@@ -42,7 +43,7 @@ def draw(folder: Path) -> list[Path]:
 
 def _picture(browser: Browser, server: ChatServer, scheme: Scheme, folder: Path) -> Path:
     wide, phone = _wide(browser, server, scheme), _phone(browser, server, scheme)
-    page = browser.new_page(viewport={"width": 1280, "height": 760})
+    page = browser.new_page(viewport={"width": 1440, "height": 764})
     page.set_content(FRAMED.format(ground=GROUNDS[scheme], wide=_inline(wide), phone=_inline(phone)))
     page.wait_for_function("() => [...document.images].every((image) => image.complete)")
     folder.mkdir(parents=True, exist_ok=True)
@@ -55,15 +56,14 @@ def _picture(browser: Browser, server: ChatServer, scheme: Scheme, folder: Path)
 def _wide(browser: Browser, server: ChatServer, scheme: Scheme) -> bytes:
     chat = _open(browser, server, scheme, WIDE)
     server.agent.hold()
-    first = chat.write("Hello! Who reads this?")
+    first = chat.write("How long does this take?")
     chat.until_asked()
     others = [chat.write("I am Ada Lovelace"), chat.write("and my address is ada@example.com")]
     server.agent.open()
     chat.expect_state(first, "answered")
     for other in others:
         chat.expect_state(other, "merged")
-    chat.theirs.filter(has_text="Which product").first.scroll_into_view_if_needed()
-    chat.log.evaluate("log => { log.parentElement.scrollTop -= 60; document.activeElement.blur(); }")
+    others[0].evaluate("bubble => { bubble.scrollIntoView(); document.activeElement.blur(); }")
     return _taken(chat)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -29,7 +31,7 @@ def test_everything_has_a_name_and_ids_are_unique(chat: Chat, watch: Watch) -> N
     watch.is_refusal_expected = True
     _fill(chat)
     assert seeing.nameless(chat.page) == []
-    assert chat.page.evaluate(seeing.DUPLICATE_IDS) == []
+    assert seeing.duplicate_ids(chat.page) == []
     chat.page.get_by_role("button", name="New").click()
     assert seeing.nameless(chat.page) == []
 
@@ -39,12 +41,12 @@ def test_the_page_has_its_landmarks(chat: Chat) -> None:
     expect(page.locator("html")).to_have_attribute("lang", "en")
     expect(page.get_by_role("heading", level=1)).to_have_count(1)
     for role in ("main", "banner", "log"):
-        expect(page.locator("body").get_by_role(role)).to_have_count(1)  # type: ignore[arg-type]
+        expect(page.locator("body").get_by_role(role)).to_have_count(1)
     expect(page.get_by_role("complementary", name="Details")).to_be_visible()
     expect(page.get_by_role("navigation", name="Conversation")).to_be_visible()
     expect(chat.log).to_have_attribute("aria-live", "polite")
     levels = page.evaluate("[...document.querySelectorAll('h1, h2, h3')].map((h) => Number(h.tagName[1]))")
-    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False)), levels
+    assert all(after <= before + 1 for before, after in pairwise(levels)), levels
 
 
 def test_the_keyboard_reaches_everything_in_order_and_shows_where_it_is(chat: Chat) -> None:
@@ -54,12 +56,9 @@ def test_the_keyboard_reaches_everything_in_order_and_shows_where_it_is(chat: Ch
     stops = []
     for _ in range(9):
         chat.page.keyboard.press("Tab")
-        stop = chat.page.evaluate(
-            "() => { const at = document.activeElement, style = getComputedStyle(at);"
-            " return [at.id || at.className || at.textContent, style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2] }"
-        )
-        assert stop[1], f"{stop[0]} has no visible focus"
-        stops.append(stop[0])
+        name, is_seen = seeing.focus(chat.page)
+        assert is_seen, f"{name} has no visible focus"
+        stops.append(name)
     assert stops == ["skip", "new", "scroller", "text", "send", "race-1", "race-2", "race-go", "API reference"]
 
 

@@ -1,4 +1,4 @@
-"""Writing while the agent still answers: refused and tried again, waiting, or merged, as the conversation's policy says."""
+"""Writing while the agent still answers: refused and tried again, waiting, or merged, as the policy says."""
 
 from __future__ import annotations
 

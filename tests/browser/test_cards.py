@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from playwright.sync_api import Locator, expect
 
 from tests.browser.cards import everything, said_with
@@ -103,7 +105,7 @@ def test_every_input_is_checked_and_sent(chat: Chat) -> None:
     card.get_by_role("checkbox", name="You may store this").check()
     with chat.page.expect_request("**/card-actions") as sent:
         card.get_by_role("button", name="Submit").click()
-    given = sent.value.post_data_json
+    given: dict[str, Any] = sent.value.post_data_json or {}
     assert given["card_id"] == "problem_card"
     assert given["action"] == "submit"
     assert given["data"] == {

@@ -21,32 +21,45 @@ COLOURS = """
 def test_nothing_is_wider_than_the_window(chat: Chat, width: int) -> None:
     chat.page.set_viewport_size({"width": width, "height": 640})
     chat.say("I am Ada Lovelace, ada@example.com")
+    expect(chat.page.get_by_role("group", name="Suggested answers")).to_be_visible()
+    assert seeing.overflow(chat.page) == []
     chat.agent.says = said_with(*everything(), text="A" * 400)
     chat.say("B" * 400)
-    assert chat.page.evaluate(seeing.OVERFLOW) == []
+    assert seeing.overflow(chat.page) == []
     chat.page.get_by_role("button", name="New").click()
-    assert chat.page.evaluate(seeing.OVERFLOW) == []
+    assert seeing.overflow(chat.page) == []
     chat.page.keyboard.press("Escape")
     if width < 960:
         chat.page.get_by_role("button", name="Details").click()
         expect(chat.page.get_by_role("button", name="Close")).to_be_focused()
-        assert chat.page.evaluate(seeing.OVERFLOW) == []
+        assert seeing.overflow(chat.page) == []
     chat.page.goto(f"{chat.server.url}/docs")
     expect(chat.page.locator(".operation").first).to_be_visible()
-    assert chat.page.evaluate(seeing.OVERFLOW) == []
+    assert seeing.overflow(chat.page) == []
 
 
 def test_the_measure_of_overflow_finds_a_fault(chat: Chat) -> None:
     chat.page.evaluate("document.getElementById('title').style.minInlineSize = '3000px'")
-    assert chat.page.evaluate(seeing.OVERFLOW) != []
+    assert seeing.overflow(chat.page) != []
+
+
+def test_only_the_messages_scroll(chat: Chat) -> None:
+    chat.page.set_viewport_size({"width": 360, "height": 640})
+    for answer in ("I am Ada Lovelace, ada@example.com", "Website", "Billing", "I was billed twice."):
+        chat.say(answer)
+    chat.mine.first.evaluate("bubble => bubble.scrollIntoView()")
+    expect(chat.mine.first.locator(".bubble")).to_be_in_viewport()
+    assert chat.page.evaluate("[document.documentElement.scrollTop, document.body.scrollTop]") == [0, 0]
+    assert chat.page.evaluate("document.documentElement.scrollHeight") == 640
+    expect(chat.page.locator(".top")).to_be_in_viewport(ratio=1)
 
 
 def test_targets_are_large_enough_for_fingers(chat: Chat) -> None:
     chat.page.set_viewport_size({"width": 320, "height": 640})
     chat.say("I am Ada Lovelace, ada@example.com")
-    assert chat.page.evaluate(seeing.SMALL_TARGETS) == []
+    assert seeing.small_targets(chat.page) == []
     chat.page.get_by_role("button", name="Details").click()
-    assert chat.page.evaluate(seeing.SMALL_TARGETS) == []
+    assert seeing.small_targets(chat.page) == []
 
 
 def test_the_dark_has_colours_of_its_own(chat: Chat) -> None:

@@ -62,7 +62,7 @@ def test_a_stream_can_be_tried(docs: Page, server: ChatServer) -> None:
 
 def test_the_reference_can_be_used_by_everybody(docs: Page) -> None:
     assert seeing.nameless(docs) == []
-    assert docs.evaluate(seeing.DUPLICATE_IDS) == []
+    assert seeing.duplicate_ids(docs) == []
     expect(docs.get_by_role("heading", level=1)).to_have_text("inturn API reference")
 
 

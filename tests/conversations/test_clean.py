@@ -25,7 +25,7 @@ def nested(depth: int) -> Any:
         (True, True),
         ("é", "é"),
         ((1, 2.5), [1, 2.5]),
-        ({1: {None: "x"}}, {"1": {"None": "x"}}),
+        ({"a": {"b": "x"}, 1: 2, None: 3, 10**5000: 4, object(): 5}, {"a": {"b": "x"}}),
         ([float("nan"), float("inf"), float("-inf")], [None, None, None]),
         ("half \ud83d of it", "half ? of it"),
         ({"\ud83d": 1}, {"?": 1}),
@@ -63,11 +63,6 @@ def test_a_value_that_holds_itself_is_refused() -> None:
     circle["self"] = circle
     with pytest.raises(clean.NotPlain):
         clean.plain(circle, 1000)
-
-
-def test_a_name_that_is_a_number_too_long_to_be_written_is_refused_like_any_other() -> None:
-    with pytest.raises(clean.NotPlain):
-        clean.plain({10**5000: 1}, 1000)
 
 
 def test_the_copy_shares_nothing_with_what_was_given() -> None:

@@ -47,7 +47,7 @@ mostly = st.fixed_dictionaries(
 )
 activities = st.lists(mostly | st.dictionaries(st.sampled_from(fields), values) | values, max_size=5)
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    st.none() | st.booleans() | st.integers(-(2**63) + 1, 2**63 - 1) | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=15,
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from datetime import date
 from typing import Any
 
@@ -16,7 +16,7 @@ from inturn.agents.protocol import Ask
 from inturn.agents.replying.chat import chat
 from inturn.agents.replying.reply import Reply
 from inturn.agents.replying.walk import walk
-from inturn.agents.signature import signed
+from inturn.agents.watched import watched
 from inturn.workflows.definition import WorkflowDefinition
 from inturn.workflows.load import default_definition
 
@@ -42,13 +42,16 @@ class OfflineAgent:
         self._today = today
         self._pace_s = pace_s
 
-    async def ask(self, ask: Ask) -> AsyncIterator[Activity]:
+    def ask(self, ask: Ask) -> AsyncIterator[Activity]:
+        return watched(self.name, self._answer(ask))
+
+    async def _answer(self, ask: Ask) -> AsyncGenerator[Activity, None]:
         place = ask.situation
         reply = chat(ask, self._definition) if place is None else walk(ask, place, self._today())
         async for piece in self._pieces(reply.text):
             yield piece
         for activity in _messages(reply):
-            yield signed(activity, self.name)
+            yield activity
 
     async def aclose(self) -> None:
         """There is nothing to close."""

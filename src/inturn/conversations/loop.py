@@ -124,7 +124,8 @@ def _merge(
     state: WorkflowState, definition: WorkflowDefinition, given: Utterance, parsed: ParsedTurn
 ) -> dict[str, Any]:
     """What the user submitted by a card, and over it what the agent made of it; known fields must fit."""
-    submitted = {name: value for name, value in (given.card or {}).items() if name in definition.by_name}
+    filled_in = {name: value for name, value in (given.card or {}).items() if value not in (None, "")}
+    submitted = {name: value for name, value in filled_in.items() if name in definition.by_name}
     accepted: dict[str, Any] = {}
     for name, value in {**submitted, **parsed.data}.items():
         field = definition.by_name.get(name)

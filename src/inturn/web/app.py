@@ -40,6 +40,10 @@ except ModuleNotFoundError as error:
     raise MissingExtra("inturn.web.app", "server") from error
 
 TIME_LIMIT_S = 300.0
+_VISITORS = (
+    "unknown-conversation", "conversation-busy", "superseded", "invalid-request", "mailbox-full", "store-unavailable",
+    "outcome-unknown", "turn-lost", "conversation-stopped", "state-mismatch",
+)  # fmt: skip
 ABOUT = """\
 Every conversation, in turn. A workflow walks a user through its steps, one turn at a time; a visitor's messages are
 answered one run at a time. Errors are problem documents (RFC 9457): decide by their `code`. Any POST may carry an
@@ -88,14 +92,20 @@ def make_app(
 
     # FastAPI's own pages load their scripts from elsewhere; ours does not
     api = FastAPI(
-        title="inturn", version=version("inturn"), description=ABOUT, docs_url=None, redoc_url=None, lifespan=lifespan
+        title="inturn",
+        version=version("inturn"),
+        description=ABOUT,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        generate_unique_id_function=lambda route: route.name,
     )
     api.state.running = running
     api.state.agent = answers
     api.state.keys = keys
     add_refusals(api)
     api.include_router(workflow_routes(orchestrator, caller, running.streams))
-    api.include_router(visitor_routes(responder, caller_in_lanes))
+    api.include_router(visitor_routes(responder, caller_in_lanes), responses=documented(*_VISITORS))
     api.include_router(health_routes(turns))
     api.include_router(page_routes())
     _describe_problems(api)

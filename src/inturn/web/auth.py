@@ -40,7 +40,8 @@ class Authentication:
         await self._app(scope, receive, send)
 
     def _known(self, scope: Scope) -> Caller | None:
-        if not f"{scope['path']}/".startswith(_GUARDED):
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if not f"{path}/".startswith(_GUARDED):
             return None
         given = values_of(scope["headers"], b"authorization")
         scheme, _, key = given[0].decode("latin-1").partition(" ") if len(given) == 1 else ("", "", "")
@@ -54,7 +55,8 @@ class Authentication:
 def caller(request: Request, key: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)] = None) -> Caller:
     """The dependency of routes that belong to someone. `key` is only there for the OpenAPI description."""
     found = request.scope.get(_PLACE)
-    assert isinstance(found, Caller), "Authentication stands before every such route"
+    if not isinstance(found, Caller):  # the app is part of another, which did not let Authentication see the path
+        raise KINDS["not-authenticated"].problem(KINDS["not-authenticated"].example)
     return found
 
 

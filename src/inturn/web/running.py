@@ -25,12 +25,16 @@ class Running:
         self.streams = Streams()
         self.stopping = asyncio.Event()
         """Set when the server begins to stop: event streams without an end of their own end then."""
+        self._is_started = False
         self._stops_at: float | None = None
         self._worker: Worker | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """The store may be away: then requests are told so, and the worker begins when it is there."""
+        if self._is_started:
+            return
+        self._is_started = True
         try:
             await self.app.open()
         except StoreUnavailable as error:
@@ -45,6 +49,9 @@ class Running:
             try:
                 await self._worker.run()
             except StoreUnavailable:
+                await asyncio.sleep(AGAIN_S)
+            except Exception:
+                log.exception("the worker failed in an unforeseen way, and begins anew")
                 await asyncio.sleep(AGAIN_S)
 
     def begin_to_stop(self) -> None:

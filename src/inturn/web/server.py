@@ -7,7 +7,7 @@ import contextlib
 import socket
 from collections.abc import Callable, Iterator
 
-from inturn.errors import MissingExtra, StoreUnavailable
+from inturn.errors import MissingExtra
 from inturn.lanes.signals import NUMBERS
 from inturn.web.running import Running
 
@@ -55,9 +55,7 @@ def serve(api: FastAPI, listening: socket.socket, on_start: Callable[[], None], 
     )  # fmt: skip
 
     async def run() -> None:
-        # a store that cannot keep the promises is refused here, in one sentence; one that is away is waited for
-        with contextlib.suppress(StoreUnavailable):
-            await running.app.open()
+        await running.start()  # here, so that a store that cannot keep the promises is refused in one sentence
         await Server(config, running, on_start).serve(sockets=[listening])
 
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:

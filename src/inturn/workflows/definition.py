@@ -15,11 +15,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
-Line = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
 FieldType = Literal["text", "number", "integer", "date", "email", "boolean", "choice"]
 
 _EMAIL = re.compile(r"[^@\s]{1,64}@[^@\s.]+(\.[^@\s.]+)+")
 _MAX_TEXT = 4000
+_MAX_MATCHED = 200
+"""Of a text that a pattern is held against: patterns are the author's, but the text is not."""
 
 
 class _Part(BaseModel):
@@ -67,8 +69,8 @@ def _check_text(field: FieldDefinition, value: Any) -> str:
     text = str(value).strip()
     if not text or len(text) > _MAX_TEXT:
         raise ValueError(f"must have 1 to {_MAX_TEXT} characters")
-    if field.pattern is not None and not re.fullmatch(field.pattern, text):
-        raise ValueError(f"must match {field.pattern}")
+    if field.pattern is not None and (len(text) > _MAX_MATCHED or not re.fullmatch(field.pattern, text)):
+        raise ValueError(f"must match {field.pattern}, with at most {_MAX_MATCHED} characters")
     return text
 
 

@@ -104,9 +104,10 @@ async def test_a_newer_message_interrupts_the_answer(
     agent.reached.clear()
     two = asyncio.create_task(second.handle_visitor_message(said(2)))
     await agent.reached.wait()
-    assert agent.cancelled == 1
+    await until_waiting(first.app, LANE, 1)  # the first has come round again
     agent.opened.set()
     old, new = await one, await two
+    assert agent.cancelled == 1, "it does not interrupt back"
     assert agent.texts == ["text 1", last]
     assert old == (new if busy == "interrupt" else None)
     assert await outcomes(first) == ends

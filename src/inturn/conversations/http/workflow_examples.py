@@ -22,7 +22,7 @@ _STATE = StateView(
     choices=["Mobile app", "Website", "Desktop app", "API"],
     last_recommendation=_ASKED,
 )
-_PROGRESS = Progress(current_step=2, total_steps=4, percent_complete=22)
+_PROGRESS = Progress(current_step=2, total_steps=4, percent_complete=20)
 _MESSAGES = [NormalizedMessage(id="a1", text=_ASKED)]
 
 RESPONSE: dict[str, Any] = WorkflowResponse(
