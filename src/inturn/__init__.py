@@ -1,9 +1,12 @@
 """inturn: every conversation, in turn.
 
 Every key gets a lane: one turn at a time, in order, committed exactly once, across any number of processes. Beneath it
-are locks that are granted in order, fenced, and kept alive by a heartbeat. On SQLite or Redis; `inturn.sync` is the
-same for synchronous code.
+are locks that are granted in order, fenced, and kept alive by a heartbeat; on it stand conversations and their agents.
+On SQLite or Redis; `inturn.sync` is the same for synchronous code.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from inturn.app import InTurn
 from inturn.errors import (
@@ -65,11 +68,30 @@ from inturn.locks.quorum import Quorum, QuorumLock
 from inturn.locks.quorum_lease import QuorumLease
 from inturn.locks.visitor import VisitorLock, VisitorLockService
 
+if TYPE_CHECKING:
+    from inturn.conversations import (
+        AiResponderService,
+        NormalizedMessage,
+        OrchestratorConfig,
+        ParsedTurn,
+        RedisWorkflowStateStore,
+        VisitorResponder,
+        WorkflowDefinition,
+        WorkflowOrchestrator,
+        WorkflowResponse,
+        WorkflowState,
+        WorkflowStateStore,
+        build_contextual_query,
+        normalize_activities,
+        parse_turn,
+    )
+
 __all__ = [
     "AgentError",
     "AgentRejected",
     "AgentTimeout",
     "AgentUnavailable",
+    "AiResponderService",
     "AlreadyHeld",
     "AsyncDistributedLockManager",
     "AsyncMessageDeduplicationManager",
@@ -105,13 +127,17 @@ __all__ = [
     "MessageCancelled",
     "MessageDeduplicationManager",
     "MissingExtra",
+    "NormalizedMessage",
     "NotHeld",
     "NotReplicated",
+    "OrchestratorConfig",
     "OwnLane",
+    "ParsedTurn",
     "Quorum",
     "QuorumLease",
     "QuorumLock",
     "Receipt",
+    "RedisWorkflowStateStore",
     "ResultExpired",
     "Retry",
     "SessionCompleted",
@@ -126,7 +152,42 @@ __all__ = [
     "UnknownHandler",
     "VisitorLock",
     "VisitorLockService",
+    "VisitorResponder",
     "Watch",
+    "WorkflowDefinition",
+    "WorkflowOrchestrator",
+    "WorkflowResponse",
+    "WorkflowState",
+    "WorkflowStateStore",
     "WorkflowTooDeep",
+    "build_contextual_query",
     "content_id",
+    "normalize_activities",
+    "parse_turn",
 ]
+
+# Who only takes locks need not load agents and definitions: these names are fetched when they are first asked for.
+_OF_CONVERSATIONS = frozenset(
+    {
+        "AiResponderService",
+        "NormalizedMessage",
+        "OrchestratorConfig",
+        "ParsedTurn",
+        "RedisWorkflowStateStore",
+        "VisitorResponder",
+        "WorkflowDefinition",
+        "WorkflowOrchestrator",
+        "WorkflowResponse",
+        "WorkflowState",
+        "WorkflowStateStore",
+        "build_contextual_query",
+        "normalize_activities",
+        "parse_turn",
+    }
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OF_CONVERSATIONS:
+        return getattr(import_module("inturn.conversations"), name)
+    raise AttributeError(f"module 'inturn' has no attribute {name!r}")

@@ -113,3 +113,18 @@ def test_the_policy_is_chosen_with_the_conversation_and_shown(chat: Chat) -> Non
     chat.page.keyboard.press("Escape")
     expect(chat.page.get_by_role("dialog")).to_have_count(0)
     assert chat.page.url == before
+
+
+def test_an_answer_to_a_conversation_that_was_left_is_not_shown_in_the_next(chat: Chat) -> None:
+    chat.agent.hold()
+    chat.write("I am Ada Lovelace")
+    chat.until_asked()
+    left = chat.page.url
+    chat.begin("queue")
+    expect(chat.mine).to_have_count(0)
+    chat.agent.open()
+    chat.say("I am Grace Hopper")
+    expect(chat.mine).to_have_count(1)
+    chat.expect_collected(name="Grace Hopper")
+    chat.page.goto(left)
+    chat.expect_collected(name="Ada Lovelace")

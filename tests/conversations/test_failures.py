@@ -162,6 +162,7 @@ LARGE = {
     * 60,
     "half characters": [Activity.said("\ud83d", value={"data": {"\ud83d": "\ud83d"}, "prompt": "\ud83d"})],
     "a long piece": [Activity.piece("漢" * 100_000), Activity.said("x")],
+    "a piece that is long when it is written": [Activity.piece("\x01" * 20_000), Activity.said("x")],
     "a piece with half a character": [Activity.piece("\ud83d"), Activity.said("x")],
     "a signature that is none": [
         Activity.said("x", entities=[{"type": "https://inturn/agent", "name": "\ud83d" * 300_000}])

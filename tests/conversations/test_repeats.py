@@ -6,10 +6,12 @@ import asyncio
 
 import pytest
 
-from inturn.conversations import WorkflowOrchestrator
+from inturn.conversations import OrchestratorConfig, WorkflowOrchestrator
+from inturn.conversations.state import BusyTurn
 from inturn.errors import AgentUnavailable, CardNotAllowed, InTurnError, UnknownConversation
+from inturn.testing import ManualClock, app_for_tests
 from tests.conversations.conftest import ADA, MakeOrchestrator, begin, collected, stored, until_gathered
-from tests.conversations.scripted import Scripted
+from tests.conversations.scripted import DEFINITION, Scripted
 from tests.lanes.conftest import Gate
 
 
@@ -224,3 +226,29 @@ async def test_a_repeat_of_a_message_of_an_ended_session_finds_nothing(flow: Wor
     await flow.end_session(conversation, owner=ADA)
     with pytest.raises(UnknownConversation):  # what was collected is gone, from the answers too
         await flow.process_turn(conversation, "name=Ada", "m1", owner=ADA)
+
+
+async def test_a_repeat_that_waited_for_a_first_that_was_cancelled_is_tried(
+    flow: WorkflowOrchestrator, agent: Scripted
+) -> None:
+    conversation = await begin(flow)
+    gate = agent.gate = Gate()
+    first = asyncio.create_task(flow.process_turn(conversation, "a=1", "m1"))
+    await gate.reached.wait()
+    repeat = asyncio.create_task(flow.process_turn(conversation, "a=1", "m1"))
+    await asyncio.wait([repeat], timeout=0.2)
+    first.cancel()
+    assert (await repeat).workflow_state.turn_count == 1
+    assert len(agent.asked) == 2
+
+
+@pytest.mark.parametrize("policy", ["reject", "merge"])
+async def test_when_the_window_is_over_an_id_is_new_again(agent: Scripted, policy: BusyTurn) -> None:
+    clock = ManualClock()
+    async with app_for_tests(clock) as app:
+        config = OrchestratorConfig(busy=policy, dedup_window=60)
+        flow = WorkflowOrchestrator(app, agent, DEFINITION, config=config)
+        conversation = await begin(flow)
+        await flow.process_turn(conversation, "a=1", "m1")
+        clock.advance(61)
+        assert (await flow.process_turn(conversation, "a=2", "m1")).turn_meta.turn_number == 2

@@ -30,7 +30,8 @@ SCHEMA: dict[str, Any] = {
     },
 }
 _EVERYWHERE = (
-    "not-authenticated", "cross-origin", "not-this-host", "too-large", "internal-error", "bad-request",
+    "not-authenticated", "cross-origin", "not-this-host", "too-large", "invalid-request", "internal-error",
+    "bad-request",
 )  # fmt: skip
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Any
 
 from inturn.agents.choose import make_agent
 from inturn.agents.protocol import Agent
@@ -41,7 +40,7 @@ except ModuleNotFoundError as error:
 
 TIME_LIMIT_S = 300.0
 _VISITORS = (
-    "unknown-conversation", "conversation-busy", "superseded", "invalid-request", "mailbox-full", "store-unavailable",
+    "unknown-conversation", "conversation-busy", "superseded", "mailbox-full", "store-unavailable",
     "outcome-unknown", "turn-lost", "conversation-stopped", "state-mismatch",
 )  # fmt: skip
 ABOUT = """\
@@ -108,7 +107,6 @@ def make_app(
     api.include_router(visitor_routes(responder, caller_in_lanes), responses=documented(*_VISITORS))
     api.include_router(health_routes(turns))
     api.include_router(page_routes())
-    _describe_problems(api)
     # the last one added stands outermost
     api.add_middleware(Idempotent, turns=turns)
     api.add_middleware(EndingStreams, stopping=running.stopping)
@@ -128,20 +126,3 @@ class Idempotent:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_stream = scope["type"] != "http" or scope["path"].endswith("/stream")
         await (self._plain if is_stream else self._kept)(scope, receive, send)
-
-
-def _describe_problems(api: FastAPI) -> None:
-    """FastAPI describes refused requests in a form of its own, which nobody ever gets here."""
-    generate = api.openapi
-
-    def openapi() -> dict[str, Any]:
-        described = generate()
-        for path in described["paths"].values():
-            for operation in path.values():
-                for told in operation.get("responses", {}).values():
-                    schema = told.get("content", {}).get("application/json", {}).get("schema", {})
-                    if schema.get("$ref", "").endswith("/HTTPValidationError"):
-                        told["content"] = documented("invalid-request")[422]["content"]
-        return described
-
-    api.openapi = openapi  # type: ignore[method-assign]

@@ -54,9 +54,10 @@ class LastResort:
         try:
             await self._app(scope, receive, noticed)
         except asyncio.CancelledError:
-            if not is_begun:  # the server stops, and this took longer than its grace
-                await KINDS["turn-lost"].problem(KINDS["turn-lost"].example).send(noticed, scope["path"])
-            raise
+            if is_begun:
+                raise
+            # the server stops, and this took longer than its grace
+            await KINDS["turn-lost"].problem(KINDS["turn-lost"].example).send(noticed, scope["path"])
         except Exception as error:
             if is_begun:  # the server breaks the connection off, so that half a response is not taken for a whole one
                 raise

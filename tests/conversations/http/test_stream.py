@@ -174,7 +174,7 @@ async def test_a_turn_that_does_not_end_in_time_is_cut_off_and_never_was(site: S
     await site.api.state.running.streams.finish(0)
     await call.task
     *_, (name, told) = read(text_of(call))
-    assert (name, told["code"]) == ("problem", "turn-lost")
+    assert (name, told["code"], told["retry_after"]) == ("problem", "turn-lost", 1)
     view = (await site.client.get(f"/api/v1/workflows/{conversation}")).json()
     assert view["workflow_state"]["turn_count"] == 0
 

@@ -116,7 +116,9 @@ class TurnStream:
         if problem is None:
             log.error("a streamed turn failed in an unforeseen way", exc_info=error)
             problem = internal_error()
-        self._tell("problem", _written(problem.document(self._instance)))
+        # an event has no headers to say when to come again
+        again = {} if problem.retry_after_s is None else {"retry_after": problem.retry_after_s}
+        self._tell("problem", _written(problem.document(self._instance) | again))
 
 
 def _written(value: Any) -> str:

@@ -25,7 +25,7 @@ except ImportError as error:
 PREFIX = "/api/v1"
 _STORE = ("store-unavailable", "state-mismatch", "definition-missing")
 _TURN = (
-    "unknown-conversation", "conversation-busy", "session-completed", "invalid-request", "mailbox-full", *_STORE,
+    "unknown-conversation", "conversation-busy", "session-completed", "mailbox-full", *_STORE,
     "outcome-unknown", "turn-lost", "conversation-stopped", "agent-unavailable", "agent-rejected", "agent-timeout",
 )  # fmt: skip
 _CHANGE = (
@@ -68,7 +68,7 @@ def _add_sessions(router: APIRouter, orchestrator: WorkflowOrchestrator, caller:
                 **examples.example(examples.RESPONSE),
                 "headers": {"Location": {"description": "The conversation", "schema": {"type": "string"}}},
             },
-            **documented("invalid-request", *_STORE, "outcome-unknown", "turn-lost"),
+            **documented(*_STORE, "outcome-unknown", "turn-lost"),
         },
     )
     async def start_workflow(

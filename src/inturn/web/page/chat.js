@@ -25,6 +25,7 @@ let turnShown = -1;
 
 /** What is known of the conversation that is on the page. */
 function enter({ id, busy, agent = "", restoredTurns = -1 }) {
+  sending?.leave();
   address.set(id);
   log.clear();
   turnShown = -1;
@@ -46,9 +47,7 @@ function submitCard(card, filled) {
   composer.field.focus();
 }
 
-/** Of another conversation than the one on the page, an answer comes too late. */
 function show(conversation, response) {
-  if (address.get() !== conversation.id) return;
   conversation.agent = response.agent;
   log.addAnswer(() => {
     for (const message of response.messages) say(response.agent, message);

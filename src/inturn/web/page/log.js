@@ -3,6 +3,9 @@
 import { Card } from "./card.js";
 import { el, httpsUrl } from "./dom.js";
 
+/** What is worth being read out when it happens to a message; the rest would only be noise. */
+const TOLD = new Set(["waiting", "merged", "refused"]);
+
 /** Pixels from the end at which a reader still counts as being at the end. */
 const NEAR = 120;
 const MARGIN = 16;
@@ -36,6 +39,7 @@ export class Log {
     return {
       element,
       tell(words, state) {
+        fate.setAttribute("aria-live", TOLD.has(state) ? "polite" : "off");
         fate.textContent = words;
         element.dataset.state = state;
       },

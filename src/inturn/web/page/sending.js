@@ -12,12 +12,18 @@ export class Sending {
   #turns = new Map();
   #writer = null;
   #draft = "";
+  #isLeft = false;
 
   /** `hooks`: `answered(response)`, and `over(problem)` for troubles of the whole conversation; true: it dealt with it. */
   constructor(log, conversation, hooks) {
     this.log = log;
     this.conversation = conversation;
     this.hooks = hooks;
+  }
+
+  /** Another conversation is on the page: what still comes of this one is not shown. */
+  leave() {
+    this.#isLeft = true;
   }
 
   get isBusy() {
@@ -54,7 +60,7 @@ export class Sending {
       this.#underWay.delete(message);
       this.#settle(message);
       if (!(problem instanceof Problem)) throw problem;
-      this.#refuse(message, problem);
+      if (!this.#isLeft) this.#refuse(message, problem);
     }
   }
 
@@ -97,11 +103,12 @@ export class Sending {
   }
 
   #show() {
-    this.log.write(this.isBusy ? this.#draft : null);
+    if (!this.#isLeft) this.log.write(this.isBusy ? this.#draft : null);
   }
 
   #answer(message, response) {
     outbox.remove(this.conversation.id, message.id);
+    if (this.#isLeft) return;
     message.form?.close("Sent");
     const turn = response.turn_meta.turn_number;
     if (turn <= this.conversation.restoredTurns) {
@@ -139,13 +146,14 @@ export class Sending {
   }
 }
 
-/** Held back for as long as the server asked for. */
+/** Held back for as long as the server asked for. The seconds are to be seen, and not to be read out one by one. */
 function againButton(waitS, press) {
-  const button = el("button", { type: "button", class: "again", onclick: press }, "Try again");
+  const seconds = el("span", { "aria-hidden": "true" });
+  const button = el("button", { type: "button", class: "again", onclick: press }, "Try again", seconds);
   let left = Math.min(waitS ?? 0, LONGEST_WAIT_S);
   function tick() {
     button.disabled = left > 0;
-    button.textContent = left > 0 ? `Try again in ${left} s` : "Try again";
+    seconds.textContent = left > 0 ? `\u00a0in ${left} s` : "";
     if (left-- > 0) setTimeout(tick, 1000);
   }
   tick();
