@@ -14,8 +14,10 @@ import inturn
 PACKAGE = Path(inturn.__file__).parent
 
 # A layer may import the ones to its right, and itself.
-LAYERS = ["cli", "terminal", "demo", "bench", "web", "conversations", "agents", "workflows", "problems", "testing", "sync", "app", "services", "lanes", "locks", "process",
-          "store", "observe", "settings", "errors"]  # fmt: skip
+LAYERS = [
+    "cli", "terminal", "demo", "bench", "web", "conversations", "agents", "workflows", "problems", "testing",
+    "sync", "app", "services", "lanes", "locks", "process", "store", "observe", "settings", "errors",
+]  # fmt: skip
 # the storefront: may import everything, and nothing of ours imports from it but what only users would write
 STOREFRONT = {"demo", "bench"}
 

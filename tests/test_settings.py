@@ -243,7 +243,8 @@ def test_every_variable_of_the_example_file_has_a_comment() -> None:
 def test_where_the_server_listens_and_who_may_call() -> None:
     settings = load_settings(NOTHING)
     assert (settings.host, settings.port, settings.turn_lease) == ("127.0.0.1", 8420, 30.0)
-    assert settings.api_keys_file is settings.api_keys is settings.workflows is None
+    assert settings.api_keys is None
+    assert settings.api_keys_file is settings.workflows is None
     told = message_of(INTURN_PORT="70000", INTURN_HOST="a b", INTURN_TURN_LEASE="0")
     assert "INTURN_PORT='70000': must be a port from 1 to 65535, or 0 for any that is free" in told
     assert "INTURN_HOST='a b': must be an address or a name of this machine" in told

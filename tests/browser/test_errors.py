@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
@@ -119,12 +118,12 @@ class TestWithKeys:
             yield server
 
     def test_a_key_is_asked_for_and_stays_in_the_tab(
-        self, page: Page, server: ChatServer, context: BrowserContext, tmp_path: Path
+        self, page: Page, server: ChatServer, context: BrowserContext
     ) -> None:
         chat = Chat(page, server)
         page.goto(server.url)
         dialog = page.get_by_role("dialog", name="This server asks for an API key")
-        key = dialog.get_by_label("API key")
+        key = dialog.get_by_label("API key", exact=True)
         expect(key).to_be_focused()
         key.fill("some-wrong-key-that-is-long")
         key.press("Enter")

@@ -103,3 +103,4 @@ def test_no_file_of_the_page_parses_markup_or_needs_another_host(path: Path) -> 
     if path.suffix == ".html":
         assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)", text)
     assert len(text.splitlines()) <= 300
+    assert max(map(len, text.splitlines())) <= 120

@@ -21,7 +21,8 @@
 
   function isMeasured(element, words) {
     const isField = element.matches("input:not([type=checkbox], [type=radio]), textarea, select");
-    const isOut = element.matches(":disabled, option") || element.closest(".unseen, [aria-hidden=true], [inert], .skip");
+    const isUnseen = element.closest(".unseen, [aria-hidden=true], [inert], .skip");
+    const isOut = isUnseen || element.matches(":disabled, option");
     return (words || isField) && !isOut && element.checkVisibility({ visibilityProperty: true });
   }
 

@@ -54,7 +54,7 @@ export class Card {
   /** What has become known in words meanwhile; what the user has filled in stays. */
   fill(values) {
     for (const input of this.inputs) {
-      if (input.id in values && input.read() === "") input.write(values[input.id]);
+      if (Object.hasOwn(values, input.id) && input.read() === "") input.write(values[input.id]);
     }
   }
 
@@ -89,7 +89,8 @@ export class Card {
     const isMain = action === this.#main;
     const press = isMain ? {} : { onclick: () => this.#send(action) };
     const look = isMain || action.style === "positive" ? "" : "quiet-button";
-    return el("button", { type: isMain ? "submit" : "button", class: look, ...press }, String(action.title || "Submit"));
+    const type = isMain ? "submit" : "button";
+    return el("button", { type, class: look, ...press }, String(action.title || "Submit"));
   }
 
   #send(action) {

@@ -151,11 +151,12 @@ async function must(step) {
   } catch (problem) {
     if (!(problem instanceof Problem)) throw problem;
     if (over(problem, () => must(step))) return;
-    const notice = log.addNotice(problem.message, el("button", { type: "button", onclick: () => again() }, "Try again"));
-    const again = () => {
+    const button = el("button", { type: "button" }, "Try again");
+    const notice = log.addNotice(problem.message, button);
+    button.addEventListener("click", () => {
       notice.remove();
       must(step);
-    };
+    });
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { byId, el } from "./dom.js";
 
-const KEYBOARDS = { email: "email", number: "decimal", integer: "numeric", tel: "tel", url: "url" };
+const KEYBOARDS = new Map([["email", "email"], ["number", "decimal"], ["integer", "numeric"], ["tel", "tel"]]);
 
 export class Composer {
   /** `send(text)` is called with what is not blank. */
@@ -30,7 +30,7 @@ export class Composer {
     const buttons = choices.map((choice) => el("button", { type: "button", onclick: () => press(choice) }, choice));
     group.replaceChildren(...buttons);
     group.hidden = choices.length === 0;
-    this.field.inputMode = KEYBOARDS[inputType] ?? "text";
+    this.field.inputMode = KEYBOARDS.get(inputType) ?? "text";
   }
 
   /** Instead of the field there is a way to begin anew. */

@@ -1,4 +1,4 @@
-/** The two questions that the page asks before a conversation: how it should go, and for a key if the server wants one. */
+/** What the page asks before a conversation: how it should go, and for a key, if the server wants one. */
 
 import { apiKey } from "./api.js";
 import { byId, el } from "./dom.js";

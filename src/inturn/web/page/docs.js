@@ -5,6 +5,7 @@ import { byId, el, inWords } from "./dom.js";
 import { Schemas } from "./schema.js";
 import { code, curl, tryIt } from "./try.js";
 
+const EXAMPLE = "Example of a body";
 const METHODS = ["get", "post", "put", "patch", "delete", "head", "options"];
 
 async function open() {
@@ -63,34 +64,41 @@ function showOperation({ id, method, path, told, parameters: listed }, schemas) 
   const body = told.requestBody ? schemas.content(told.requestBody)[0] : undefined;
   const example = body ? (body.examples[0]?.[1] ?? schemas.example(body.schema)) : null;
   const tried = parameters.filter((parameter) => parameter.in === "path" || parameter.in === "query");
-  return el("article", { class: "operation", id, "data-operation": `${method} ${path}`, "aria-label": told.summary ?? path },
+  const about = { id, "data-operation": `${method} ${path}`, "aria-label": told.summary ?? path };
+  const responses = Object.entries(told.responses ?? {});
+  return el("article", { class: "operation", ...about },
     el("h3", {}, badge(method), path),
     told.summary ? el("p", {}, el("b", {}, told.summary)) : null,
     told.description ? el("p", { class: "words" }, told.description) : null,
-    parameters.length > 0 ? table("Parameters", ["Name", "In", "What", "About"], parameters.map((one) =>
-      [el("code", {}, one.name + (one.required ? " *" : "")), one.in, schemas.inWords(one.schema ?? {}), one.description ?? ""])) : null,
+    table("Parameters", ["Name", "In", "What", "About"], parameters.map((one) =>
+      [nameOf(one.name, one.required), one.in, schemas.inWords(one.schema ?? {}), one.description ?? ""])),
     body ? showBody(body, example, schemas) : null,
-    table("Responses", ["Status", "What", "Codes"], Object.entries(told.responses ?? {}).map(([status, one]) =>
+    table("Responses", ["Status", "What", "Codes"], responses.map(([status, one]) =>
       showResponse(status, schemas.find(one), schemas))),
-    Object.entries(told.responses ?? {}).filter(([status]) => status.startsWith("2")).flatMap(([, one]) => showExamples(one, schemas)),
+    responses.filter(([status]) => status.startsWith("2")).flatMap(([, one]) => showExamples(one, schemas)),
     el("details", {}, el("summary", {}, "curl"), code(curl(method, path, example), "curl command")),
     tryIt(method, path, tried, example),
   );
 }
 
+function nameOf(name, isNeeded) {
+  return el("code", {}, isNeeded ? `${name} *` : name);
+}
+
 function showBody(body, example, schemas) {
   const rows = schemas.properties(body.schema).map(([name, words, isNeeded, about]) =>
-    [el("code", {}, name + (isNeeded ? " *" : "")), words, about]);
+    [nameOf(name, isNeeded), words, about]);
   return el("div", {},
-    rows.length > 0 ? table("Body", ["Field", "What", "About"], rows) : null,
-    el("details", {}, el("summary", {}, "Example of a body"), code(JSON.stringify(example, null, 2), "Example of a body")),
+    table("Body", ["Field", "What", "About"], rows),
+    el("details", {}, el("summary", {}, EXAMPLE), code(JSON.stringify(example, null, 2), EXAMPLE)),
   );
 }
 
 function showResponse(status, response, schemas) {
   const content = schemas.content(response);
   const kinds = content.map(({ type, schema }) => (schema ? `${schemas.inWords(schema)} (${type})` : type)).join("; ");
-  return [el("code", {}, status), [response.description, kinds].filter(Boolean).join(" · "), codesOf(response, content).join(", ")];
+  const words = [response.description, kinds].filter(Boolean).join(" · ");
+  return [el("code", {}, status), words, codesOf(response, content).join(", ")];
 }
 
 /** The stable codes of problem documents, from their examples and from what the description lists itself. */
@@ -102,8 +110,8 @@ function codesOf(response, content) {
 
 function showExamples(response, schemas) {
   return schemas.content(response).flatMap(({ type, schema, examples }) => {
-    const found = examples.length > 0 ? examples : schema && /json/.test(type) ? [["example", schemas.example(schema)]] : [];
-    return found.map(([name, value]) => {
+    const made = schema && /json/.test(type) ? [["example", schemas.example(schema)]] : [];
+    return (examples.length > 0 ? examples : made).map(([name, value]) => {
       const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
       const title = name === "example" ? "Example of a response" : `Example of a response: ${name}`;
       return el("details", {}, el("summary", {}, title), code(text, title));

@@ -6,7 +6,7 @@ const DEEPEST = 9;
 const SIZES = new Set(["small", "default", "medium", "large", "extralarge"]);
 const STYLES = new Set(["emphasis", "good", "attention", "warning", "accent"]);
 
-/** `make(part)` makes what is not in this file: inputs and sets of actions. It answers `null` for what it does not know. */
+/** `make(part)` makes what is not in this file: inputs and sets of actions; `null` for what it does not know either. */
 export function showPart(part, make, depth = 0) {
   if (part === null || typeof part !== "object" || depth > DEEPEST || part.isVisible === false) return null;
   const inner = (parts) => shown(parts, make, depth + 1);
@@ -32,6 +32,10 @@ export function shown(parts, make, depth = 0) {
   return (Array.isArray(parts) ? parts : []).map((part) => showPart(part, make, depth)).filter(Boolean);
 }
 
+export function objects(listed) {
+  return (Array.isArray(listed) ? listed : []).filter((one) => one !== null && typeof one === "object");
+}
+
 function oneOf(known, value, otherwise) {
   const name = String(value ?? "").toLowerCase();
   return known.has(name) ? name : otherwise;
@@ -44,8 +48,8 @@ function isStrong(part) {
 function textBlock(part) {
   const size = oneOf(SIZES, part.size, "default");
   const isHeading = part.style === "heading" || (isStrong(part) && size !== "default" && size !== "small");
-  const names = ["text", `size-${size}`, isStrong(part) && "strong", part.isSubtle && "quiet"].filter(Boolean).join(" ");
-  return el(isHeading ? "h3" : "p", { class: names }, String(part.text ?? ""));
+  const names = ["text", `size-${size}`, isStrong(part) && "strong", part.isSubtle && "quiet"];
+  return el(isHeading ? "h3" : "p", { class: names.filter(Boolean).join(" ") }, String(part.text ?? ""));
 }
 
 function run(inline) {
@@ -79,16 +83,14 @@ function isOfThisServer(url) {
 }
 
 function factSet(part) {
-  const facts = (Array.isArray(part.facts) ? part.facts : []).filter((fact) => fact && typeof fact === "object");
-  const pairs = facts.map((fact) =>
+  const pairs = objects(part.facts).map((fact) =>
     el("div", {}, el("dt", {}, String(fact.title ?? "")), el("dd", {}, String(fact.value ?? ""))),
   );
   return el("dl", { class: "facts" }, pairs);
 }
 
 function columns(part, inner) {
-  const listed = (Array.isArray(part.columns) ? part.columns : []).filter((column) => column && typeof column === "object");
-  return listed.map((column) => {
+  return objects(part.columns).map((column) => {
     const made = el("div", { class: `column ${oneOf(STYLES, column.style, "")}` }, inner(column.items));
     const weight = Number(column.width);
     if (weight > 0 && weight <= 1000) made.style.flexGrow = String(weight);
@@ -100,5 +102,6 @@ function columns(part, inner) {
 export function openUrl(action) {
   const url = httpsUrl(action.url);
   if (url === null) return null;
-  return el("a", { class: "button quiet-button", href: url, target: "_blank", rel: "noopener noreferrer" }, String(action.title || url));
+  const leads = { href: url, target: "_blank", rel: "noopener noreferrer" };
+  return el("a", { class: "button quiet-button", ...leads }, String(action.title || url));
 }

@@ -1,13 +1,14 @@
-/** The inputs of adaptive cards: `read()` is what was filled in, `wrong()` what is wrong with it, `write()` fills it in. */
+/** The inputs of adaptive cards. `read()`: what was filled in; `wrong()`: what is wrong with it; `write()` fills it. */
 
 import { el, inWords, unique } from "./dom.js";
+import { objects } from "./elements.js";
 
-const KINDS = { email: "email", tel: "tel", url: "url", password: "password" };
+const KINDS = new Set(["email", "tel", "url", "password"]);
 
 export function makeInput(part) {
   switch (part.type) {
     case "Input.Text":
-      return single(part, part.isMultiline ? el("textarea", { rows: 3 }) : el("input", { type: KINDS[kind(part)] ?? "text" }));
+      return single(part, part.isMultiline ? el("textarea", { rows: 3 }) : el("input", { type: kind(part) }));
     case "Input.Number":
       return single(part, el("input", { type: "number", step: "any", min: part.min, max: part.max }));
     case "Input.Date":
@@ -24,15 +25,12 @@ export function makeInput(part) {
 }
 
 function kind(part) {
-  return String(part.style ?? "").toLowerCase();
+  const style = String(part.style ?? "").toLowerCase();
+  return KINDS.has(style) ? style : "text";
 }
 
 function labelOf(part) {
   return String(part.label || part.title || part.placeholder || inWords(part.id));
-}
-
-function choicesOf(part) {
-  return (Array.isArray(part.choices) ? part.choices : []).filter((choice) => choice && typeof choice === "object");
 }
 
 /** A field with a label before it, and a place for what is wrong with it behind it. */
@@ -81,7 +79,7 @@ function single(part, control) {
 
 function menu(part) {
   const control = el("select", {}, el("option", { value: "" }, String(part.placeholder || "Choose one")));
-  for (const choice of choicesOf(part)) {
+  for (const choice of objects(part.choices)) {
     control.append(el("option", { value: String(choice.value) }, String(choice.title ?? choice.value)));
   }
   return control;
@@ -91,13 +89,13 @@ function menu(part) {
 function list(part) {
   const name = unique("choices");
   const chosen = new Set(part.isMultiSelect ? String(part.value ?? "").split(",") : [String(part.value ?? "")]);
-  const boxes = choicesOf(part).map((choice) => {
+  const boxes = objects(part.choices).map((choice) => {
     const box = el("input", { type: part.isMultiSelect ? "checkbox" : "radio", name, value: String(choice.value) });
     box.checked = chosen.has(String(choice.value));
     return box;
   });
   const rows = boxes.map((box, place) =>
-    el("label", { class: "choice" }, box, el("span", {}, String(choicesOf(part)[place].title ?? box.value))),
+    el("label", { class: "choice" }, box, el("span", {}, String(objects(part.choices)[place].title ?? box.value))),
   );
   const group = el("fieldset", { class: "choices" }, el("legend", {}, labelOf(part), mark(part)), rows);
   const field = framed(part, null, group, boxes[0]);

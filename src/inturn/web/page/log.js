@@ -1,4 +1,4 @@
-/** The messages on the page. Whole messages go into the log, which is read out; what is being written stands below it. */
+/** The messages. Whole ones go into the log, which is read out; what is still being written stands below it. */
 
 import { Card } from "./card.js";
 import { el, httpsUrl } from "./dom.js";
@@ -20,7 +20,8 @@ export class Log {
     this.draft = el("div", { class: "bubble", "data-draft": true });
     this.dots = el("p", { class: "dots" }, el("i"), el("i"), el("i"));
     // outside of what is read out: a reader wants the answer, not each of its pieces
-    this.now = el("div", { class: "message assistant now", "aria-hidden": "true", hidden: true }, this.dots, this.draft);
+    const about = { class: "message assistant now", "aria-hidden": "true", hidden: true };
+    this.now = el("div", about, this.dots, this.draft);
     element.after(this.now);
   }
 

@@ -31,7 +31,7 @@ export function showCollected(data, fresh = {}) {
   byId("nothing").hidden = names.length > 0;
   byId("collected").replaceChildren(
     ...names.map((name) =>
-      el("div", { class: name in fresh ? "fresh" : null, "data-field": name },
+      el("div", { class: Object.hasOwn(fresh, name) ? "fresh" : null, "data-field": name },
         el("dt", {}, labelOf(name)), el("dd", {}, inText(data[name]))),
     ),
   );

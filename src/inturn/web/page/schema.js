@@ -61,7 +61,9 @@ export class Schemas {
   content(holder) {
     const content = Object.entries(this.find(holder).content ?? {});
     return content.map(([type, media]) => {
-      const named = Object.entries(media.examples ?? {}).map(([name, one]) => [one.summary ?? name, this.find(one).value]);
+      const named = Object.entries(media.examples ?? {}).map(([name, one]) => {
+        return [one.summary ?? name, this.find(one).value];
+      });
       const examples = media.example !== undefined ? [["example", media.example], ...named] : named;
       return { type, schema: media.schema, examples };
     });

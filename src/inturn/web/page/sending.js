@@ -14,7 +14,7 @@ export class Sending {
   #draft = "";
   #isLeft = false;
 
-  /** `hooks`: `answered(response)`, and `over(problem)` for troubles of the whole conversation; true: it dealt with it. */
+  /** `hooks`: `answered(response)`, and `over(problem, repeat)`, which is true of troubles that it has dealt with. */
   constructor(log, conversation, hooks) {
     this.log = log;
     this.conversation = conversation;
@@ -36,10 +36,11 @@ export class Sending {
     return this.#attempt({ ...message, shown, form: card });
   }
 
-  /** One that a reload cut off is repeated: under its id it is answered once. One that was refused waits for the user. */
+  /** One that a reload cut off is repeated: under its id it is answered once. A refused one waits for the user. */
   restore(kept) {
     const message = { ...kept, shown: this.log.addUser(kept.text, kept.id), form: null };
-    if (kept.isRefused) this.#refuse(message, new Problem({ detail: "It was not answered before the page was reloaded." }));
+    const why = "It was not answered before the page was reloaded.";
+    if (kept.isRefused) this.#refuse(message, new Problem({ detail: why }));
     else this.#attempt(message);
   }
 

@@ -32,8 +32,10 @@ export function curl(method, path, body) {
 
 /** `parameters`: of the path and the query. `body`: an example of it, or `null`. */
 export function tryIt(method, path, parameters, body) {
-  const fields = parameters.map((parameter) => ({ ...parameter, input: el("input", { id: unique("try"), autocomplete: "off" }) }));
-  for (const field of fields) field.input.required = field.in === "path";
+  const fields = parameters.map((parameter) => {
+    const input = el("input", { id: unique("try"), autocomplete: "off", required: parameter.in === "path" });
+    return { ...parameter, input };
+  });
   const area = body === null ? null : el("textarea", { id: unique("try"), spellcheck: "false" });
   if (area) area.value = JSON.stringify(body, null, 2);
   const answer = el("div", { class: "answer", role: "status" });
@@ -72,7 +74,8 @@ async function show(answer, method, path, body) {
   answer.replaceChildren(el("p", { class: "quiet" }, "Sending …"));
   try {
     const response = await fetch(path, { method: method.toUpperCase(), headers, body, cache: "no-store" });
-    const head = el("p", {}, el("b", {}, `${response.status} ${response.statusText}`), ` ${response.headers.get("content-type") ?? ""}`);
+    const type = response.headers.get("content-type") ?? "";
+    const head = el("p", {}, el("b", {}, `${response.status} ${response.statusText}`), ` ${type}`);
     const shown = el("pre", { tabindex: 0, role: "region", "aria-label": "Response" });
     answer.replaceChildren(head, shown);
     await read(response, shown);
