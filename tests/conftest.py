@@ -20,6 +20,7 @@ def pytest_configure() -> None:
     for name in list(os.environ):
         if name != "INTURN_REDIS_SERVER" and (name in read or name.startswith("INTURN_")):
             del os.environ[name]
+    os.environ["INTURN_OFFLINE_PACE"] = "0"  # no test waits for words that are written slowly
 
 
 def pytest_sessionstart() -> None:

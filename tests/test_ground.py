@@ -18,7 +18,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LOCK = (ROOT / "requirements.lock").read_text()
 PIN = re.compile(r"^([a-z0-9-]+)==([^\s;\\]+)(?: ;[^\\]*)?((?: *\\\n +--hash=sha256:[0-9a-f]{64})+)$", re.MULTILINE)
 TARGETS = {"help", "setup", "run", "demo", "test", "check", "format", "bench", "chaos", "lock", "clean"}
-EXTRAS = {"redis", "server", "rabbitmq", "postgres", "telegram", "celery", "copilot", "bench", "all"}
+EXTRAS = {"redis", "server", "rabbitmq", "postgres", "telegram", "celery", "copilot", "openai", "bench", "all"}
 HOSTS = [".".join(name) for name in (("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "org"), ("npmjs", "com"))]
 
 

@@ -251,6 +251,15 @@ def test_where_the_server_listens_and_who_may_call() -> None:
     assert "INTURN_TURN_LEASE='0': must be a number of seconds greater than 0" in told
 
 
+def test_how_visitors_are_answered_can_be_set() -> None:
+    settings = load_settings(NOTHING)
+    assert (settings.visitor_quiet, settings.share_visitor_lock, settings.offline_pace) == (None, False, None)
+    told = message_of(INTURN_VISITOR_QUIET="0", INTURN_SHARE_VISITOR_LOCK="perhaps", INTURN_OFFLINE_PACE="11")
+    assert "INTURN_VISITOR_QUIET='0': must be a number of seconds greater than 0" in told
+    assert "INTURN_SHARE_VISITOR_LOCK='perhaps': must be true or false" in told
+    assert "INTURN_OFFLINE_PACE='11': must be a number of seconds from 0 to 10" in told
+
+
 def test_api_keys_are_not_shown() -> None:
     settings = load_settings({"INTURN_API_KEYS": "hunter2-0123456789:ada:acme"})
     assert settings.api_keys is not None

@@ -101,6 +101,7 @@ AgentNames = Annotated[
     AfterValidator(_all_different),
     _must(f"be one or more of {', '.join(AGENTS)}, separated by commas, each once"),
 ]
+Pause = Annotated[float, Field(ge=0, le=10), _must("be a number of seconds from 0 to 10")]
 Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:%-]{1,253}$"), _must("be an address or a name of this machine")]
 Port = Annotated[int, Field(ge=0, le=65535), _must("be a port from 1 to 65535, or 0 for any that is free")]
 LogLevel = Annotated[
@@ -142,6 +143,8 @@ class Settings(BaseModel):
     agent: AgentNames = Field(("offline",), validation_alias=AliasChoices("INTURN_AGENT"))
     """In the order in which they are asked."""
     agent_timeout: Seconds = Field(60.0, validation_alias=AliasChoices("INTURN_AGENT_TIMEOUT"))
+    offline_pace: Pause | None = Field(None, validation_alias=AliasChoices("INTURN_OFFLINE_PACE"))
+    """How long the offline agent waits after each word. `None`: `inturn serve` lets people see it write."""
     openai_base_url: HttpUrl | None = Field(
         None, validation_alias=AliasChoices("INTURN_OPENAI_BASE_URL", "OPENAI_BASE_URL")
     )
@@ -160,6 +163,10 @@ class Settings(BaseModel):
     workflows: str | None = Field(None, validation_alias=AliasChoices("INTURN_WORKFLOWS"))
     turn_lease: Seconds = Field(30.0, validation_alias=AliasChoices("INTURN_TURN_LEASE"))
     """How long a conversation is busy after the process that answered it was killed."""
+    visitor_quiet: Seconds | None = Field(None, validation_alias=AliasChoices("INTURN_VISITOR_QUIET"))
+    """How long a visitor must be silent before a burst is answered."""
+    share_visitor_lock: Switch = Field(False, validation_alias=AliasChoices("INTURN_SHARE_VISITOR_LOCK"))
+    """Whether answering a visitor also holds the plain key `ai:lock:visitor:{visitor_uid}`."""
     log_level: LogLevel = Field("INFO", validation_alias=AliasChoices("INTURN_LOG_LEVEL"))
     redis_server: str | None = Field(None, validation_alias=AliasChoices("INTURN_REDIS_SERVER"))
 

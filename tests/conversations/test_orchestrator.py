@@ -227,10 +227,15 @@ async def test_the_example_is_the_default_and_several_definitions_are_told_apart
         WorkflowOrchestrator(app, agent, {})
 
 
-async def test_the_life_of_a_session_is_a_day_again_after_each_turn(agent: Scripted) -> None:
+@pytest.mark.parametrize(
+    ("config", "life_s"), [(OrchestratorConfig(), 86_400), (OrchestratorConfig(state_ttl=5000), 5000)]
+)
+async def test_the_life_of_a_session_is_whole_again_after_each_turn(
+    agent: Scripted, config: OrchestratorConfig, life_s: float
+) -> None:
     clock = ManualClock()
     async with app_for_tests(clock) as app:
-        flow = WorkflowOrchestrator(app, agent, DEFINITION, config=OrchestratorConfig())
+        flow = WorkflowOrchestrator(app, agent, DEFINITION, config=config)
         conversation = await begin(flow)
 
         async def left() -> float:
@@ -239,12 +244,12 @@ async def test_the_life_of_a_session_is_a_day_again_after_each_turn(agent: Scrip
             assert (await flow.get_session(conversation)).expires_in_s == found
             return found
 
-        assert await left() == pytest.approx(86_400, abs=1)
+        assert await left() == pytest.approx(life_s, abs=1)
         for _ in range(3):
-            clock.advance(86_000)
+            clock.advance(life_s - 400)
             assert await left() == pytest.approx(400, abs=1)
             await flow.process_turn(conversation, "hm")
-            assert await left() == pytest.approx(86_400, abs=1)
-        clock.advance(86_401)
+            assert await left() == pytest.approx(life_s, abs=1)
+        clock.advance(life_s + 1)
         with pytest.raises(UnknownConversation):
             await flow.process_turn(conversation, "too late")

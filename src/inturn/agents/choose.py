@@ -18,7 +18,7 @@ def make_agent(settings: Settings) -> Agent:
 
 
 def _offline(settings: Settings) -> Agent:
-    return OfflineAgent()
+    return OfflineAgent(pace_s=settings.offline_pace or 0.0)
 
 
 def _openai(settings: Settings) -> Agent:

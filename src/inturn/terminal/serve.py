@@ -14,6 +14,10 @@ from inturn.locks import arguments as checked
 from inturn.settings import Settings, load_settings, mask
 
 
+PACE_S = 0.02
+"""The offline agent answers at once, and nobody would see what happens to a message that comes meanwhile."""
+
+
 class CannotListen(InTurnError):
     """Not wrong usage: the address cannot be had."""
 
@@ -49,6 +53,8 @@ def run_serve(arguments: argparse.Namespace) -> int:
 
 def _with_arguments(settings: Settings, arguments: argparse.Namespace) -> Settings:
     given = {name: getattr(arguments, name) for name in ("host", "port", "url", "namespace", "workflows")}
+    if settings.offline_pace is None:
+        settings = settings.model_copy(update={"offline_pace": PACE_S})
     told = {name: value for name, value in given.items() if value is not None}
     try:
         return Settings.model_validate(settings.model_dump() | told)

@@ -74,7 +74,9 @@ def make_app(
         time_limit=max(TIME_LIMIT_S, agent_s + 30),
     )
     orchestrator = WorkflowOrchestrator(turns, answers, known, config=config)
-    responder = VisitorResponder(turns, answers, lease=settings.turn_lease)
+    responder = VisitorResponder(
+        turns, answers, lease=settings.turn_lease, quiet=settings.visitor_quiet, shares=settings.share_visitor_lock
+    )
     running = Running(turns, grace)
 
     @asynccontextmanager

@@ -5,6 +5,7 @@ import { byId, el, inWords } from "./dom.js";
 import { Schemas } from "./schema.js";
 import { code, curl, tryIt } from "./try.js";
 
+const PROBLEM = "application/problem+json";
 const EXAMPLE = "Example of a body";
 const METHODS = ["get", "post", "put", "patch", "delete", "head", "options"];
 
@@ -25,7 +26,7 @@ function show(description) {
   const schemas = new Schemas(description);
   byId("title").textContent = `${description.info?.title ?? ""} API reference`.trim();
   byId("version").textContent = description.info?.version ? `Version ${description.info.version} · ` : "";
-  byId("about").textContent = description.info?.description ?? "";
+  byId("about").replaceChildren(...words(description.info?.description ?? ""));
   const about = new Map((description.tags ?? []).map((tag) => [tag.name, tag.description ?? ""]));
   for (const [tag, operations] of byTag(description)) {
     const heading = inWords(tag);
@@ -33,9 +34,9 @@ function show(description) {
       el("li", {}, el("a", { href: `#${id}` }, badge(method), el("code", {}, path))),
     );
     byId("contents").append(el("h2", {}, heading), el("ul", {}, links));
-    const words = about.get(tag) ? el("p", { class: "words" }, about.get(tag)) : null;
+    const preface = about.get(tag) ? el("p", { class: "words" }, words(about.get(tag))) : null;
     const shown = operations.map((operation) => showOperation(operation, schemas));
-    byId("operations").append(el("section", { class: "tag" }, el("h2", {}, heading), words, shown));
+    byId("operations").append(el("section", { class: "tag" }, el("h2", {}, heading), preface, shown));
   }
   // the place that the address names did not exist when the page was opened
   if (location.hash) byId(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
@@ -55,6 +56,11 @@ function byTag(description) {
   return [...tags].filter(([, operations]) => operations.length > 0);
 }
 
+/** What stands between backticks is code. */
+function words(text) {
+  return text.split("`").map((part, place) => (place % 2 ? el("code", {}, part) : part));
+}
+
 function badge(method) {
   return el("span", { class: `method ${method}` }, method.toUpperCase());
 }
@@ -69,9 +75,9 @@ function showOperation({ id, method, path, told, parameters: listed }, schemas) 
   return el("article", { class: "operation", ...about },
     el("h3", {}, badge(method), path),
     told.summary ? el("p", {}, el("b", {}, told.summary)) : null,
-    told.description ? el("p", { class: "words" }, told.description) : null,
+    told.description ? el("p", { class: "words" }, words(told.description)) : null,
     table("Parameters", ["Name", "In", "What", "About"], parameters.map((one) =>
-      [nameOf(one.name, one.required), one.in, schemas.inWords(one.schema ?? {}), one.description ?? ""])),
+      [nameOf(one.name, one.required), one.in, schemas.inWords(one.schema ?? {}), words(one.description ?? "")])),
     body ? showBody(body, example, schemas) : null,
     table("Responses", ["Status", "What", "Codes"], responses.map(([status, one]) =>
       showResponse(status, schemas.find(one), schemas))),
@@ -86,8 +92,8 @@ function nameOf(name, isNeeded) {
 }
 
 function showBody(body, example, schemas) {
-  const rows = schemas.properties(body.schema).map(([name, words, isNeeded, about]) =>
-    [nameOf(name, isNeeded), words, about]);
+  const rows = schemas.properties(body.schema).map(([name, kind, isNeeded, about]) =>
+    [nameOf(name, isNeeded), kind, words(about)]);
   return el("div", {},
     table("Body", ["Field", "What", "About"], rows),
     el("details", {}, el("summary", {}, EXAMPLE), code(JSON.stringify(example, null, 2), EXAMPLE)),
@@ -96,9 +102,11 @@ function showBody(body, example, schemas) {
 
 function showResponse(status, response, schemas) {
   const content = schemas.content(response);
-  const kinds = content.map(({ type, schema }) => (schema ? `${schemas.inWords(schema)} (${type})` : type)).join("; ");
-  const words = [response.description, kinds].filter(Boolean).join(" · ");
-  return [el("code", {}, status), words, codesOf(response, content).join(", ")];
+  const other = content.filter(({ type }) => type !== PROBLEM);
+  const kinds = other.map(({ type, schema }) => (schema ? `${schemas.inWords(schema)} (${type})` : type)).join("; ");
+  const told = [response.description, kinds].filter(Boolean).join(" · ");
+  const codes = codesOf(response, content).map((name) => el("div", {}, el("code", {}, name)));
+  return [el("code", {}, status), words(told), codes];
 }
 
 /** The stable codes of problem documents, from their examples and from what the description lists itself. */
