@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from inturn.conversations.context import MAX_CHARS
 from inturn.conversations.state import BusyTurn
-from inturn.lanes.handler import one_of
+from inturn.lanes.handler import MAX_STATE_TTL_S, one_of
 from inturn.locks import arguments
 
 DAY_S = 86_400.0
@@ -35,7 +35,8 @@ class OrchestratorConfig:
 
     def __post_init__(self) -> None:
         one_of(self.busy, ("reject", "queue", "merge"), "busy")
-        for name in ("state_ttl", "lease", "time_limit", "agent_timeout", "wait", "dedup_window"):
+        arguments.seconds(self.state_ttl, "state_ttl", most=MAX_STATE_TTL_S)
+        for name in ("lease", "time_limit", "agent_timeout", "wait", "dedup_window"):
             arguments.seconds(getattr(self, name), name)
         arguments.whole(self.context_chars, "context_chars", 200, 1_000_000)
         arguments.whole(self.max_text, "max_text", 1, 100_000)

@@ -16,25 +16,31 @@ LEFT_OUT = "…"
 
 
 def build_contextual_query(state: WorkflowState, text: str, max_chars: int = MAX_CHARS) -> str:
-    """Longer than `max_chars` only where the user's words alone make it so."""
-    collected = dict(state.collected_data)
-    query = _query(state, collected, text)
-    for name in state.collected_data:
-        if len(query) <= max_chars:
-            return query
-        if len(_written(collected[name])) > len(_written(LEFT_OUT)):
-            collected[name] = LEFT_OUT
-            query = _query(state, collected, text)
-    for name in state.collected_data:
-        if len(query) <= max_chars:
+    """Longer than `max_chars` only where the user's words make it so."""
+    parts = {_written(name): _written(value) for name, value in state.collected_data.items()}
+    room = max_chars - len(_query(state, "", text)) + 2  # the last has no comma behind it
+    length = sum(_length(name, value) for name, value in parts.items())
+    shorter = _written(LEFT_OUT)
+    for name, value in parts.items():
+        if length <= room:
             break
-        del collected[name]
-        query = _query(state, collected, text)
-    return query
+        if len(value) > len(shorter):
+            parts[name] = shorter
+            length -= len(value) - len(shorter)
+    for name in list(parts):
+        if length <= room:
+            break
+        length -= _length(name, parts.pop(name))
+    return _query(state, ", ".join(f"{name}: {value}" for name, value in parts.items()), text)
 
 
-def _query(state: WorkflowState, collected: dict[str, Any], text: str) -> str:
-    known = f"phase: {state.phase}\nturn: {state.turn_count + 1}\ncollected: {_written(collected)}"
+def _length(name: str, value: str) -> int:
+    """With the colon between them, and the comma behind."""
+    return len(name) + 2 + len(value) + 2
+
+
+def _query(state: WorkflowState, collected: str, text: str) -> str:
+    known = f"phase: {state.phase}\nturn: {state.turn_count + 1}\ncollected: {{{collected}}}"
     return f"[CONTEXT]\n{known}\n[/CONTEXT]\n\n{text}"
 
 

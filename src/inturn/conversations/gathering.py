@@ -44,6 +44,7 @@ class Gathering(Generic[T, R]):
         finally:
             burst.members -= 1
             if burst.members == 0:  # the last one left without waiting for the answer
+                self._close(key, burst)  # or who comes while it ends would be cancelled with it
                 burst.task.cancel()
 
     async def _lead(self, key: str, burst: _Burst[T, R], lead: Callable[[Callable[[], list[T]]], Awaitable[R]]) -> R:

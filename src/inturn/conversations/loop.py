@@ -28,7 +28,8 @@ Parser = Callable[[Sequence[NormalizedMessage]], ParsedTurn]
 ContextBuilder = Callable[[WorkflowState, str], str]
 OnActivity = Callable[[Activity], None]
 
-_MAX_PIECE = 16_000
+_MAX_PIECE = 10_000
+"""Characters; a chunk must hold them however they are written."""
 
 
 def nobody(activity: Activity) -> None:
@@ -63,13 +64,13 @@ class Loop:
         before = _visible(state)
         ask = self._ask(state, definition, given)
         activities = await self._answers(ask, given.hear, watched)
-        messages = normalize_activities(activities)
+        messages = normalize_activities(activities, f"{state.turn_count + 1}.")
         parsed = self.parser(messages)
         collected = _merge(state, definition, given, parsed)
         _move(state, definition, given, parsed, ask)
         return WorkflowResponse(
             conversation_id=state.conversation_id,
-            agent=next(filter(None, map(signature_of, activities)), self.agent.name),
+            agent=clean.text(next(filter(None, map(signature_of, activities)), self.agent.name), 100),
             messages=parsed.messages,
             parsed_turn=parsed,
             workflow_state=StateView.of(state, definition),
@@ -124,11 +125,13 @@ def _merge(
     state: WorkflowState, definition: WorkflowDefinition, given: Utterance, parsed: ParsedTurn
 ) -> dict[str, Any]:
     """What the user submitted by a card, and over it what the agent made of it; known fields must fit."""
-    filled_in = {name: value for name, value in (given.card or {}).items() if value not in (None, "")}
+    filled_in = {name: value for name, value in (given.card or {}).items() if value != ""}
     submitted = {name: value for name, value in filled_in.items() if name in definition.by_name}
     accepted: dict[str, Any] = {}
     for name, value in {**submitted, **parsed.data}.items():
         field = definition.by_name.get(name)
+        if field is not None and value is None:  # not known yet
+            continue
         try:
             accepted[name] = value if field is None else field.check(value)
         except ValueError as error:

@@ -16,6 +16,7 @@ MAX_MESSAGES = 50
 MAX_TEXT = 8_000
 MAX_CARD = 32 * 1024
 MAX_PAYLOAD = 32 * 1024
+MAX_CITATIONS = 20
 MAX_ALL = 96 * 1024
 """Bytes of all messages of one turn: the response must fit a duplicate mark."""
 
@@ -41,19 +42,19 @@ class NormalizedMessage(BaseModel):
         return bool(self.text.strip()) or self.card is not None
 
 
-def normalize_activities(activities: Iterable[Any]) -> list[NormalizedMessage]:
-    """Of messages only; other activities pass by."""
+def normalize_activities(activities: Iterable[Any], prefix: str = "") -> list[NormalizedMessage]:
+    """Of messages only; other activities pass by. `prefix`: of the ids of messages that come without one."""
     found: list[NormalizedMessage] = []
     for number, given in enumerate(activities, 1):
         activity = Activity.read(given)
         if activity is not None and activity.type == "message":
-            found += _messages(activity, number)
+            found += _messages(activity, f"{prefix}a{number}")
     in_order = sorted(found, key=lambda message: message.kind == "adaptiveCard")
     return _within_bounds(in_order[:MAX_MESSAGES])
 
 
-def _messages(activity: Activity, number: int) -> list[NormalizedMessage]:
-    name = clean.text(activity.id, 100) or f"a{number}"
+def _messages(activity: Activity, fallback: str) -> list[NormalizedMessage]:
+    name = clean.text(activity.id, 100) or fallback
     role = _role(activity.sender.get("role"))
     said = clean.text(activity.text, MAX_TEXT)
     payload, source = _payload(activity)
@@ -84,7 +85,8 @@ def _payload(activity: Activity) -> tuple[dict[str, Any] | None, Literal["value"
         return found, "value"
     merged: dict[str, Any] = {}
     for entity in activity.entities:
-        if entity.get("type") not in _ABOUT:
+        kind = entity.get("type")
+        if not isinstance(kind, str) or kind not in _ABOUT:
             merged |= {name: inner for name, inner in entity.items() if name != "type"}
     if merged and (found := _plain(merged)):
         return found, "entities"
@@ -132,7 +134,7 @@ def _citations(activity: Activity) -> list[dict[str, str]]:
             about = citation.get("appearance") if isinstance(citation, dict) else None
             if isinstance(about, dict):
                 found.append(citation_of(about.get("name"), about.get("url")))
-    return [citation for citation in found if citation]
+    return [citation for citation in found if citation][:MAX_CITATIONS]
 
 
 def citation_of(title: object, url: object) -> dict[str, str]:
@@ -143,8 +145,11 @@ def citation_of(title: object, url: object) -> dict[str, str]:
 def _within_bounds(messages: list[NormalizedMessage]) -> list[NormalizedMessage]:
     kept, left = [], MAX_ALL
     for message in messages:
-        left -= len(message.model_dump_json())
-        if left < 0:
-            break
-        kept.append(message)
+        size = len(message.model_dump_json().encode())
+        if size > left and message.citations:  # they cost too much; the words count
+            message = message.model_copy(update={"citations": []})
+            size = len(message.model_dump_json().encode())
+        if size <= left:
+            left -= size
+            kept.append(message)
     return kept

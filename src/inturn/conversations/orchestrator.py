@@ -79,7 +79,8 @@ class WorkflowOrchestrator:
         self.app = app
         self.agent = agent
         self.config = config or OrchestratorConfig()
-        self.sessions = Sessions(app, self.config, sessions.by_id(definition or default_definition()), plain)
+        given = default_definition() if definition is None else definition
+        self.sessions = Sessions(app, self.config, sessions.by_id(given), plain)
         build = context_builder or partial(build_contextual_query, max_chars=self.config.context_chars)
         self._loop = Loop(agent, parser, build, self.config.agent_timeout)
         self._gathering: Gathering[Utterance, _Done] = Gathering()
@@ -214,6 +215,7 @@ class WorkflowOrchestrator:
             return _Done(None, only.repeats)
         except DuplicateMessage as duplicate:
             first = duplicate.receipt
+        await self.sessions.peek(conversation_id, owner)  # whoever may not know of it does not wait for it either
         try:
             return _Done(await self.sessions.first_response(first, owner), {})
         except ResultExpired:  # it ran when we came, and has failed since: it is ours to try
@@ -228,9 +230,10 @@ class WorkflowOrchestrator:
         said: list[Utterance],
     ) -> _Done:
         state = await self.sessions.load(turn, conversation_id, owner)
-        repeats = {u.message_id: state.answered[u.message_id] for u in said if u.message_id in state.answered}
+        before = {u.message_id: state.answered[u.message_id] for u in said if u.message_id in state.answered}
+        repeats = {name: by for name, by in before.items() if await self.sessions.is_kept(conversation_id, by)}
         # of an id that is in a burst twice, one is enough
-        fresh = {u.message_id or str(number): u for number, u in enumerate(said) if u.message_id not in repeats}
+        fresh = {u.message_id or number: u for number, u in enumerate(said) if u.message_id not in repeats}
         if not fresh:
             raise _OnlyRepeats(repeats)
         if state.status == "completed":
@@ -240,8 +243,8 @@ class WorkflowOrchestrator:
         must_be_listed(definition, given.card)
         response = await self._loop.run(state, definition, given, partial(_tell, turn))
         if turn_id is not None:
-            state.mark_answered([u.message_id for u in said if u.message_id], turn_id)
-            turn.result = {"owner": state.owner, "response": response}
+            state.mark_answered([u.message_id for u in fresh.values() if u.message_id], turn_id)
+            turn.result = {"owner": state.owner, "response": response.kept()}
         turn.state = state
         return _Done(response, repeats)
 

@@ -18,7 +18,9 @@ from inturn.conversations.messages import MAX_PAYLOAD, NormalizedMessage, citati
 
 NextAction = Literal["ask", "research", "confirm", "complete", "error"]
 
-_FENCED = re.compile(r"```[ \t]*(?:json)?[ \t]*\r?\n(.*?)```", re.DOTALL | re.IGNORECASE)
+_OPENING = re.compile(r"```[ \t]*(?:json)?\s*(?=\{)", re.IGNORECASE)
+_CLOSING = re.compile(r"\s*```")
+_BEGINS = re.compile(r"[\[{]")
 _CONFIDENCE = {"value": 0.95, "entities": 0.7, "text": 0.4}
 _ACTIONS = ("ask", "research", "confirm", "complete", "error")
 # Words about the turn; everything else in an object without `data` is data.
@@ -26,8 +28,8 @@ _RESERVED = frozenset({
     "data", "nextAction", "next_action", "prompt", "choices", "inputType", "input_type", "citations", "confidence",
     "errors", "reply", "recommendation", "cardId", "action",
 })  # fmt: skip
-_MOST_OBJECTS = 20
-"""So many opening braces of a text are tried."""
+_MOST_OBJECTS = 40
+"""So many opening brackets of a text are tried."""
 
 
 class ParsedTurn(BaseModel):
@@ -74,7 +76,7 @@ def parse_turn(messages: Sequence[NormalizedMessage]) -> ParsedTurn:
         messages=shown,
         confidence=found.confidence,
         citations=citations + _listed_citations(said.get("citations")),
-        errors=errors + [_words(error) for error in _list(said.get("errors"))],
+        errors=errors + [words for words in map(_words, _list(said.get("errors"))) if words],
         input_type=_words(_first(said, "inputType", "input_type"))[:50] or None,
         choices=[_words(choice)[:200] for choice in _list(said.get("choices")) if isinstance(choice, str)],
     )
@@ -111,26 +113,26 @@ def _in_texts(messages: Sequence[NormalizedMessage], errors: list[str]) -> _Foun
 
 def _fenced(text: str) -> tuple[dict[str, Any] | None, str, str]:
     broken = ""
-    for block in _FENCED.finditer(text):
-        inner = block[1].strip()
-        if not inner.startswith("{"):
-            continue
-        payload, _ = _read(inner, 0)
+    for opening in _OPENING.finditer(text):
+        payload, end = _read(text, opening.end())
         if payload:
-            return payload, (text[: block.start()] + text[block.end() :]).strip(), ""
-        broken = broken or "its JSON block cannot be read"
+            closing = _CLOSING.match(text, end)
+            return payload, (text[: opening.start()] + text[closing.end() if closing else end :]).strip(), ""
+        if payload is None:
+            broken = broken or "its JSON block cannot be read"
     return None, text, broken
 
 
 def _bare(text: str) -> tuple[dict[str, Any] | None, str, str]:
-    start = -1
+    """An object that stands by itself: not one inside of a list, or of an object that is broken."""
+    at = 0
     for _ in range(_MOST_OBJECTS):
-        start = text.find("{", start + 1)
-        if start < 0:
+        start = _BEGINS.search(text, at)
+        if start is None:
             break
-        payload, end = _read(text, start)
+        payload, at = _read(text, start.start())
         if payload:
-            return payload, (text[:start] + text[end:]).strip(), ""
+            return payload, (text[: start.start()] + text[at:]).strip(), ""
     return None, text, ""
 
 
@@ -138,13 +140,16 @@ _DECODER = json.JSONDecoder()
 
 
 def _read(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
-    """A non-empty object that begins at `start`, and where it ends."""
+    """An object that begins at `start`, and how far it was read; `None` for anything else."""
+    end = len(text)
     try:
         value, end = _DECODER.raw_decode(text, start)
         payload = clean.plain(value, MAX_PAYLOAD)
+    except json.JSONDecodeError as error:
+        return None, max(start + 1, error.pos)
     except (ValueError, RecursionError):
-        return None, start
-    return (payload, end) if isinstance(payload, dict) else (None, start)
+        return None, end
+    return (payload, end) if isinstance(payload, dict) else (None, end)
 
 
 def _data(payload: dict[str, Any]) -> dict[str, Any]:

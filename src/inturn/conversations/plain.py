@@ -39,11 +39,14 @@ class RedisWorkflowStateStore:
         if written is None:
             return None
         try:
-            return WorkflowState.model_validate_json(written)
+            state = WorkflowState.model_validate_json(written)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"]))
             raise StateMismatch(key, f"{where}: {first['msg']}" if where else first["msg"]) from error
+        if state.conversation_id != conversation_id:
+            raise StateMismatch(key, f"conversation_id: is {state.conversation_id!r}")
+        return state
 
     async def set(self, conversation_id: str, state: WorkflowState) -> None:
         await _told(self._redis.set(_key(conversation_id), state.model_dump_json(), px=self._life_ms))

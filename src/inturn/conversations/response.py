@@ -73,6 +73,16 @@ class WorkflowResponse(BaseModel):
     turn_meta: TurnMeta
     latency_ms: float
 
+    def kept(self) -> dict[str, Any]:
+        """For its duplicate mark: the messages once."""
+        return self.model_dump(mode="json", exclude={"parsed_turn": {"messages"}})
+
+    @classmethod
+    def read(cls, kept: dict[str, Any]) -> WorkflowResponse:
+        response = cls.model_validate(kept)
+        response.parsed_turn.messages = response.messages
+        return response
+
 
 class SessionView(BaseModel):
     """A session as it is stored, without a turn."""

@@ -21,6 +21,7 @@ from inturn.lanes.effects import Turn
 from inturn.lanes.inline import InlineBusy, InlineTurn
 from inturn.lanes.receipt import Receipt
 from inturn.store import clock
+from inturn.store.lane import ident_of
 from inturn.workflows.card import card_of
 from inturn.workflows.definition import StepDefinition, WorkflowDefinition
 
@@ -79,10 +80,11 @@ class Sessions:
 
     async def load(self, turn: Turn[Any], conversation_id: str, owner: Owner | None) -> WorkflowState:
         """The state that the turn holds; one that is found only in the plain layout is adopted with its commit."""
-        state: WorkflowState | None = turn.state
-        if state is None and self._plain is not None:
-            state = await self._plain.get(conversation_id)
-        return must_own(state, conversation_id, owner)
+        if turn.state is not None or self._plain is None:
+            return must_own(turn.state, conversation_id, owner)
+        adopted = must_own(await self._plain.get(conversation_id), conversation_id, owner)
+        adopted.stand_at(self.definition_of(adopted))
+        return adopted
 
     async def peek(self, conversation_id: str, owner: Owner | None) -> WorkflowState:
         """As it is stored, without a turn."""
@@ -114,6 +116,11 @@ class Sessions:
             raise StateMismatch(key, str(error)) from error
         return must_own(state, conversation_id, owner), info
 
+    async def is_kept(self, conversation_id: str, turn_id: str) -> bool:
+        """Whether the response of that turn can still be had. When its window is over, its messages are new again."""
+        became = await self._app.process.store.attend(lane(conversation_id), ident_of("", turn_id))
+        return became.status == "done"
+
     def receipt(self, conversation_id: str, turn_id: str) -> Receipt:
         return Receipt("duplicate", lane(conversation_id), "", turn_id, 0, self._app.runtime)
 
@@ -123,7 +130,7 @@ class Sessions:
             kept = await receipt.result(timeout=self._config.wait)
         except TimeoutError as error:
             raise LaneTimeout(receipt.key, self._config.wait) from error
-        response = WorkflowResponse.model_validate(kept["response"])
+        response = WorkflowResponse.read(kept["response"])
         if owner is not None and kept["owner"] != owner.model_dump():
             raise UnknownConversation(response.conversation_id)
         return response

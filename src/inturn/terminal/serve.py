@@ -13,7 +13,6 @@ from inturn.errors import InTurnError, MissingExtra, SettingsError
 from inturn.locks import arguments as checked
 from inturn.settings import Settings, load_settings, mask
 
-
 PACE_S = 0.02
 """The offline agent answers at once, and nobody would see what happens to a message that comes meanwhile."""
 

@@ -105,15 +105,14 @@ function showResponse(status, response, schemas) {
   const other = content.filter(({ type }) => type !== PROBLEM);
   const kinds = other.map(({ type, schema }) => (schema ? `${schemas.inWords(schema)} (${type})` : type)).join("; ");
   const told = [response.description, kinds].filter(Boolean).join(" · ");
-  const codes = codesOf(response, content).map((name) => el("div", {}, el("code", {}, name)));
+  const codes = codesOf(content).map((name) => el("div", {}, el("code", {}, name)));
   return [el("code", {}, status), words(told), codes];
 }
 
-/** The stable codes of problem documents, from their examples and from what the description lists itself. */
-function codesOf(response, content) {
-  const listed = Object.entries(response).filter(([name]) => /^x-.*codes?$/.test(name)).flatMap(([, codes]) => codes);
+/** The stable codes of problem documents, from their examples. */
+function codesOf(content) {
   const shown = content.flatMap(({ examples }) => examples.map(([, value]) => value?.code)).filter(Boolean);
-  return [...new Set([...listed, ...shown].map(String))];
+  return [...new Set(shown.map(String))];
 }
 
 function showExamples(response, schemas) {

@@ -46,6 +46,7 @@ export class Sending {
 
   async #attempt(message) {
     const waits = this.isBusy && this.conversation.busy !== "reject";
+    message.hasWaited = waits;
     message.shown.tell(waits ? "Waiting for its turn" : "Sending", waits ? "waiting" : "sending");
     message.shown.showTrouble();
     message.form?.close("Sending");
@@ -119,7 +120,7 @@ export class Sending {
     const together = [...(this.#turns.get(turn) ?? []), message];
     this.#turns.set(turn, together);
     if (together.length === 1) {
-      message.shown.tell("Answered", "answered");
+      message.shown.tell(message.hasWaited ? "Answered, after it had waited for its turn" : "Answered", "answered");
       this.hooks.answered(response);
       return;
     }
