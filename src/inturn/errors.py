@@ -310,13 +310,14 @@ class OwnLane(LaneError):
 class StateMismatch(LaneError):
     """The state was written by another version of the code. It was not touched, and the lane is parked."""
 
-    def __init__(self, key: str, why: str, needs: int = 0) -> None:
-        to_do = (
-            f"it is for workers that run version {needs}: the lane waits for one"
-            if needs
-            else f"the lane is parked: deploy code that reads it, then run: inturn lanes resume {key}"
-        )
-        super().__init__(f"the state of lane {key!r} does not fit its schema: {why}; {to_do}")
+    def __init__(self, key: str, why: str, needs: int = 0, *, is_lane: bool = True) -> None:
+        if needs:
+            to_do = f"; it is for workers that run version {needs}: the lane waits for one"
+        elif is_lane:
+            to_do = f"; the lane is parked: deploy code that reads it, then run: inturn lanes resume {key}"
+        else:
+            to_do = ""
+        super().__init__(f"the state of {'lane ' * is_lane}{key!r} does not fit its schema: {why}{to_do}")
         self.key = key
         self.why = why
         self.needs = needs

@@ -33,8 +33,6 @@ from tests.lanes.conftest import Gate, until
         AgentUnavailable("scripted", "is away"),
         AgentRejected("scripted", "refuses"),
         AgentTimeout("scripted", "is slow"),
-        RuntimeError("a bug"),
-        TimeoutError("of its own"),
     ],
 )
 async def test_a_failing_agent_leaves_the_stored_state_byte_for_byte(
@@ -145,6 +143,22 @@ async def test_a_listener_that_raises_fails_its_turn_and_closes_the_agent(flow: 
     with pytest.raises(ConnectionError):
         await flow.process_turn(conversation, "x", on_activity=deaf)
     assert (await flow.get_session(conversation)).workflow_state.turn_count == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(RuntimeError("a bug"), AgentUnavailable), (TimeoutError("of its own"), AgentTimeout)]
+)
+async def test_whatever_an_agent_raises_is_a_failure_of_the_agent_and_changes_nothing(
+    flow: WorkflowOrchestrator, agent: Scripted, error: Exception, told: type[Exception]
+) -> None:
+    conversation = await begin(flow)
+    before = await stored(flow, conversation)
+    agent.error = error
+    with pytest.raises(told) as raised:
+        await flow.process_turn(conversation, "name=Bob", "m2")
+    assert raised.value.__cause__ is error
+    assert await stored(flow, conversation) == before
+    assert (await flow.process_turn(conversation, "name=Bob", "m2")).turn_meta.turn_number == 1
 
 
 LARGE = {

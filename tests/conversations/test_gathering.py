@@ -46,7 +46,7 @@ def turns() -> Turns:
 
 @pytest.fixture
 def gathering() -> Gathering[str, str]:
-    return Gathering()
+    return Gathering(50)
 
 
 async def settle() -> None:

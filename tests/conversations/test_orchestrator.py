@@ -126,7 +126,7 @@ async def test_a_card_or_action_that_is_not_listed_is_refused_and_nothing_is_sav
 
 async def test_card_data_that_cannot_be_kept_is_refused(flow: WorkflowOrchestrator) -> None:
     conversation = await begin(flow)
-    for data in ({"count": object()}, {"a": "x" * 70_000}, {"n": 2**64}):
+    for data in ({"count": object()}, {"a": "x" * 70_000}, {"n": 10**200}):
         with pytest.raises(ValueError, match="data: is"):
             await flow.process_card_action(conversation, "details_card", data)
 

@@ -10,7 +10,7 @@ import pytest
 import redis.asyncio
 
 from inturn.conversations import Owner, RedisWorkflowStateStore, WorkflowOrchestrator, WorkflowState
-from inturn.errors import StateMismatch, StoreUnavailable, UnknownConversation
+from inturn.errors import AgentUnavailable, StateMismatch, StoreUnavailable, UnknownConversation
 from inturn.services import PrivateRedis
 from tests.conversations.conftest import ADA, MakeOrchestrator, begin, stored
 from tests.conversations.scripted import Scripted
@@ -120,7 +120,7 @@ async def test_a_first_turn_that_fails_adopts_nothing(
 ) -> None:
     await plain.set(namespace, state_of(namespace))
     agent.error = RuntimeError("broken")
-    with pytest.raises(RuntimeError):
+    with pytest.raises(AgentUnavailable):
         await flow.process_turn(namespace, "x")
     assert await stored(flow, namespace) is None
     assert await plain.get(namespace) == state_of(namespace)

@@ -27,11 +27,11 @@ def _openai(settings: Settings) -> Agent:
     key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else ""
     if not key and settings.openai_base_url is None:
         raise _needs("openai", "INTURN_OPENAI_API_KEY", "or INTURN_OPENAI_BASE_URL, if that endpoint needs none")
-    # An endpoint of one's own may want no key, but the package wants a text.
+    # An endpoint of one's own may want no key, but the package wants a text; it is one that no provider ever says.
     return OpenAIAgent(
         settings.openai_model,
         base_url=settings.openai_base_url or "https://api.openai.com/v1",
-        api_key=key or "none",
+        api_key=key or "inturn-has-no-key",
         timeout=settings.agent_timeout,
     )
 

@@ -7,6 +7,7 @@ a `Call` of its own that hears the response first: it knows the conversation, th
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
 from contextvars import ContextVar
 from copy import copy
@@ -82,13 +83,14 @@ class Link:
         self._timeout = timeout
         self._connector: aiohttp.TCPConnector | None = None
         self._token = token
-        self._secret = ""
+        self._secrets: deque[str] = deque(maxlen=4)
+        """The tokens of late, the newest first: the service may still speak of one that is gone."""
         self._client: CopilotClient | None = None
         if isinstance(settings_or_client, CopilotClient):
             if token is not None:
                 raise ValueError("token: a client has its own")
             self._client = settings_or_client
-            self._secret = str(getattr(settings_or_client, "_token", ""))
+            self._secrets.append(str(getattr(settings_or_client, "_token", "")))
             self._settings = settings_or_client.settings
             self._settings.client_session_settings.setdefault("raise_for_status", _hear)
         else:
@@ -115,7 +117,7 @@ class Link:
         if self._token is None:
             return cast(CopilotClient, self._client)
         token = await self._token_now(self._token)
-        if self._client is None or token != self._secret:
+        if self._client is None or token != self._secrets[0]:
             if self._connector is None:
                 self._connector = aiohttp.TCPConnector(limit=0)
             settings = copy(self._settings)  # the client writes what it discovers into its settings
@@ -129,7 +131,8 @@ class Link:
                 "raise_for_status": _hear,
                 **self._settings.client_session_settings,
             }
-            self._client, self._secret = CopilotClient(settings, token), token
+            self._client = CopilotClient(settings, token)
+            self._secrets.appendleft(token)
         return self._client
 
     async def _token_now(self, token: Token) -> str:
@@ -176,4 +179,4 @@ class Link:
         return AgentUnavailable(agent, "sent what cannot be read", self._said(f"{type(error).__name__}: {error}"))
 
     def _said(self, text: str) -> str:
-        return short(text, [self._secret])
+        return short(text, list(self._secrets))

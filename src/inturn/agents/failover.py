@@ -77,6 +77,12 @@ class Failover:
                 last = error
                 log.warning("%s; asking the next agent, if there is one", error)
                 continue
+            except Exception as error:
+                verdict = Verdict.FAILED
+                last = AgentUnavailable(agent.name, f"failed with {type(error).__name__}")
+                last.__cause__ = error
+                log.exception("%s; asking the next agent, if there is one", last)
+                continue
             finally:
                 breaker.settle(admission, verdict)
                 metrics.agent_breaker_open.labels(agent.name).set(breaker.is_open)
@@ -103,7 +109,10 @@ async def _pieces(agent: Agent, ask: Ask, messages: list[Activity]) -> AsyncGene
     """What may be shown at once; the messages are put aside. However it ends, the agent's own iterator is closed."""
     activities = agent.ask(ask)
     try:
-        async for activity in activities:
+        async for given in activities:
+            activity = Activity.read(given)
+            if activity is None:
+                continue
             if activity.type == "message":
                 messages.append(activity)
             else:

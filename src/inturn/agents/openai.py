@@ -106,7 +106,9 @@ class OpenAIAgent:
 
     def _read(self, chunk: Any) -> tuple[str, str, str]:
         """What a chunk adds to the answer and to a refusal, and why the answer ends with it, if it does."""
-        for choice in chunk.choices:
+        for choice in chunk.choices or ():
+            if choice.index:  # only the first was asked for
+                continue
             if choice.finish_reason == "content_filter":
                 raise AgentRejected(self.name, "refused to answer", "content_filter")
             delta = choice.delta

@@ -35,8 +35,10 @@ def _copy(value: Any, depth: int, left: list[int]) -> Any:
     if isinstance(value, str):
         return text(value, 1_000_000)
     if isinstance(value, int):
-        if abs(value) >= 1 << 63:
-            raise NotPlain("a number that is too large")
+        if abs(value) >= 1 << 63:  # no store and no browser keeps it as a number
+            if abs(value) >= 10**100:
+                raise NotPlain("a number of more than 100 digits")
+            return str(int(value))
         return int(value)
     if isinstance(value, float):
         return value if value - value == 0 else None  # NaN and the infinities are no JSON

@@ -20,16 +20,20 @@ class _Burst(Generic[T, R]):
     items: list[T] = field(default_factory=list)
     task: asyncio.Task[R] | None = None
     members: int = 0
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
 
 
 class Gathering(Generic[T, R]):
-    def __init__(self) -> None:
+    """At most `most` are one turn: who comes then leads the next one."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._waiting: dict[str, _Burst[T, R]] = {}
 
     async def join(self, key: str, item: T, lead: Callable[[Callable[[], list[T]]], Awaitable[R]]) -> R:
         """`lead` gets a function that it calls once, when its turn has begun: it answers all that waited."""
         burst = self._waiting.get(key)
-        if burst is None:
+        if burst is None or len(burst.items) >= self._most or burst.loop is not asyncio.get_running_loop():
             burst = self._waiting[key] = _Burst()
             burst.task = asyncio.ensure_future(self._lead(key, burst, lead))
         burst.items.append(item)

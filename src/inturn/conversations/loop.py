@@ -7,6 +7,7 @@ nothing was saved.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass
@@ -20,14 +21,18 @@ from inturn.conversations.messages import NormalizedMessage, normalize_activitie
 from inturn.conversations.parse import ParsedTurn
 from inturn.conversations.response import Progress, StateView, TurnMeta, WorkflowResponse
 from inturn.conversations.state import MAX_MEMORY, WorkflowState
-from inturn.errors import AgentTimeout
+from inturn.errors import AgentRejected, AgentTimeout, AgentUnavailable, InTurnError
 from inturn.store import clock
 from inturn.workflows.definition import WorkflowDefinition
+
+log = logging.getLogger("inturn.conversations")
 
 Parser = Callable[[Sequence[NormalizedMessage]], ParsedTurn]
 ContextBuilder = Callable[[WorkflowState, str], str]
 OnActivity = Callable[[Activity], None]
 
+_MOST_MESSAGES = 500
+_MOST_TEXT = 4_000_000
 _MAX_PIECE = 10_000
 """Characters; a chunk must hold them however they are written."""
 
@@ -67,7 +72,7 @@ class Loop:
         messages = normalize_activities(activities, f"{state.turn_count + 1}.")
         parsed = self.parser(messages)
         collected = _merge(state, definition, given, parsed)
-        _move(state, definition, given, parsed, ask)
+        _move(state, definition, given, parsed, ask, self.agent)
         return WorkflowResponse(
             conversation_id=state.conversation_id,
             agent=clean.text(next(filter(None, map(signature_of, activities)), self.agent.name), 100),
@@ -95,17 +100,16 @@ class Loop:
         )
 
     async def _answers(self, ask: Ask, *listeners: OnActivity) -> list[Activity]:
-        kept = []
+        kept: list[Activity] = []
+        length = 0
         try:
-            async with asyncio.timeout(self.agent_timeout_s) as limit, _closing(self.agent.ask(ask)) as answering:
-                async for given in answering:
-                    activity = Activity.read(given)
-                    if activity is None:
-                        continue
+            async with asyncio.timeout(self.agent_timeout_s) as limit, aclosing(self._given(ask)) as activities:
+                async for activity in activities:
+                    length += len(activity.text)
+                    if len(kept) == _MOST_MESSAGES or length > _MOST_TEXT:
+                        raise AgentRejected(self.agent.name, "answers without end")
                     if activity.type == "message":
                         kept.append(activity)
-                    elif activity.text:
-                        activity.text = clean.text(activity.text, _MAX_PIECE)
                     for listener in listeners:
                         listener(activity)
         except TimeoutError as error:
@@ -114,6 +118,24 @@ class Loop:
             why = f"did not finish within {self.agent_timeout_s:g} s"
             raise AgentTimeout(self.agent.name, why) from error
         return kept
+
+    async def _given(self, ask: Ask) -> AsyncGenerator[Activity, None]:
+        """What the agent yields. Whatever else it raises must not be taken for a fault of the request."""
+        try:
+            async with _closing(self.agent.ask(ask)) as answering:
+                async for given in answering:
+                    activity = Activity.read(given)
+                    if activity is not None:
+                        if activity.type != "message":
+                            activity.text = clean.text(activity.text, _MAX_PIECE)
+                        yield activity
+        except InTurnError:
+            raise
+        except TimeoutError as error:
+            raise AgentTimeout(self.agent.name, "did not answer in time") from error
+        except Exception as error:
+            log.exception("agent %s failed in a way of its own", self.agent.name)
+            raise AgentUnavailable(self.agent.name, f"failed with {type(error).__name__}") from error
 
 
 def _closing(answering: AsyncIterator[Activity]) -> AbstractAsyncContextManager[AsyncIterator[Activity]]:
@@ -126,9 +148,9 @@ def _merge(
 ) -> dict[str, Any]:
     """What the user submitted by a card, and over it what the agent made of it; known fields must fit."""
     filled_in = {name: value for name, value in (given.card or {}).items() if value != ""}
-    submitted = {name: value for name, value in filled_in.items() if name in definition.by_name}
+    submitted = [(name, value) for name, value in filled_in.items() if name in definition.by_name]
     accepted: dict[str, Any] = {}
-    for name, value in {**submitted, **parsed.data}.items():
+    for name, value in [*submitted, *parsed.data.items()]:
         field = definition.by_name.get(name)
         if field is not None and value is None:  # not known yet
             continue
@@ -143,14 +165,16 @@ def _merge(
         return {}
 
 
-def _move(state: WorkflowState, definition: WorkflowDefinition, given: Utterance, parsed: ParsedTurn, ask: Ask) -> None:
+def _move(
+    state: WorkflowState, definition: WorkflowDefinition, given: Utterance, parsed: ParsedTurn, ask: Ask, agent: Agent
+) -> None:
     state.turn_count += 1
     state.status = {"complete": "completed", "error": "error"}.get(parsed.next_action or "", "active")  # type: ignore[assignment]
     state.stand_at(definition)
     try:
         state.memory = clean.plain(ask.memory, MAX_MEMORY)
     except clean.NotPlain as error:
-        raise RuntimeError(f"what the agent wants to remember cannot be kept: it is {error}") from error
+        raise AgentRejected(agent.name, f"wants to remember what cannot be kept: it is {error}") from error
     texts = [message.text for message in parsed.messages if message.kind == "text" and message.role == "assistant"]
     state.last_recommendation = clean.text(parsed.prompt or (texts[-1] if texts else ""), 1000)
     state.suggested_input_type = parsed.input_type

@@ -36,6 +36,8 @@ class NormalizedMessage(BaseModel):
     source: Literal["value", "entities"] | None = None
     """Where the payload was found."""
     citations: list[dict[str, str]] = Field(default_factory=list)
+    problem: str = ""
+    """Why the structured part of its activity was left out."""
 
     @property
     def is_visible(self) -> bool:
@@ -50,17 +52,20 @@ def normalize_activities(activities: Iterable[Any], prefix: str = "") -> list[No
         if activity is not None and activity.type == "message":
             found += _messages(activity, f"{prefix}a{number}")
     in_order = sorted(found, key=lambda message: message.kind == "adaptiveCard")
-    return _within_bounds(in_order[:MAX_MESSAGES])
+    return _within_bounds(in_order)
 
 
 def _messages(activity: Activity, fallback: str) -> list[NormalizedMessage]:
     name = clean.text(activity.id, 100) or fallback
     role = _role(activity.sender.get("role"))
     said = clean.text(activity.text, MAX_TEXT)
-    payload, source = _payload(activity)
+    try:
+        (payload, source), problem = _payload(activity), ""
+    except (clean.NotPlain, RecursionError) as error:
+        payload, source, problem = None, None, f"its structured part cannot be kept: it is {error}"
     cards = [card for card in map(_card, activity.attachments) if card is not None]
     made = []
-    if said.strip() or (payload and not cards):
+    if said.strip() or ((payload or problem) and not cards):
         made.append(NormalizedMessage(id=name, role=role, text=said))
     for place, card in enumerate(cards, 1):
         made.append(
@@ -70,6 +75,7 @@ def _messages(activity: Activity, fallback: str) -> list[NormalizedMessage]:
         )
     if made:
         made[0].payload, made[0].source, made[0].citations = payload, source, _citations(activity)
+        made[0].problem = clean.text(problem, 200)
     return made
 
 
@@ -80,25 +86,18 @@ def _role(role: object) -> Literal["assistant", "user", "system"]:
 
 
 def _payload(activity: Activity) -> tuple[dict[str, Any] | None, Literal["value", "entities"] | None]:
+    """Raises `NotPlain` for one that is there and cannot be kept."""
     value = activity.value
-    if isinstance(value, dict) and value and (found := _plain(value)):
-        return found, "value"
+    if isinstance(value, dict) and value:
+        return clean.plain(value, MAX_PAYLOAD), "value"
     merged: dict[str, Any] = {}
     for entity in activity.entities:
         kind = entity.get("type")
         if not isinstance(kind, str) or kind not in _ABOUT:
             merged |= {name: inner for name, inner in entity.items() if name != "type"}
-    if merged and (found := _plain(merged)):
-        return found, "entities"
+    if merged:
+        return clean.plain(merged, MAX_PAYLOAD), "entities"
     return None, None
-
-
-def _plain(value: dict[str, Any]) -> dict[str, Any] | None:
-    try:
-        found = clean.plain(value, MAX_PAYLOAD)
-    except (clean.NotPlain, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def _card(attachment: dict[str, Any]) -> dict[str, Any] | None:
@@ -143,13 +142,15 @@ def citation_of(title: object, url: object) -> dict[str, str]:
 
 
 def _within_bounds(messages: list[NormalizedMessage]) -> list[NormalizedMessage]:
-    kept, left = [], MAX_ALL
-    for message in messages:
+    """The first of them, in their order; what carries structured output comes before what is only to be shown."""
+    kept: dict[int, NormalizedMessage] = {}
+    left = MAX_ALL
+    for number, message in sorted(enumerate(messages), key=lambda each: each[1].payload is None):
         size = len(message.model_dump_json().encode())
         if size > left and message.citations:  # they cost too much; the words count
             message = message.model_copy(update={"citations": []})
             size = len(message.model_dump_json().encode())
-        if size <= left:
+        if size <= left and len(kept) < MAX_MESSAGES:
             left -= size
-            kept.append(message)
-    return kept
+            kept[number] = message
+    return [kept[number] for number in sorted(kept)]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,7 +25,7 @@ from inturn.conversations.loop import ContextBuilder, Loop, OnActivity, Parser, 
 from inturn.conversations.parse import parse_turn
 from inturn.conversations.plain import WorkflowStateStore
 from inturn.conversations.response import SessionView, WorkflowResponse
-from inturn.conversations.sessions import Sessions
+from inturn.conversations.sessions import Sessions, lane
 from inturn.conversations.state import BusyTurn, Owner, WorkflowState
 from inturn.errors import CardNotAllowed, DuplicateMessage, LaneBusy, ResultExpired, SessionCompleted
 from inturn.lanes import template
@@ -38,6 +39,7 @@ from inturn.workflows.load import default_definition
 log = logging.getLogger("inturn.conversations")
 
 _CARD_BYTES = 64 * 1024
+_MOST_TOGETHER = 50
 
 
 Repeats = dict[str, str]
@@ -83,7 +85,7 @@ class WorkflowOrchestrator:
         self.sessions = Sessions(app, self.config, sessions.by_id(given), plain)
         build = context_builder or partial(build_contextual_query, max_chars=self.config.context_chars)
         self._loop = Loop(agent, parser, build, self.config.agent_timeout)
-        self._gathering: Gathering[Utterance, _Done] = Gathering()
+        self._gathering: Gathering[Utterance, _Done] = Gathering(_MOST_TOGETHER)
 
     @property
     def definitions(self) -> Mapping[str, WorkflowDefinition]:
@@ -140,7 +142,7 @@ class WorkflowOrchestrator:
     async def complete_session(self, conversation_id: str, *, owner: Owner | None = None) -> SessionView:
         """By hand, whatever is still missing. One that is completed stays so."""
 
-        def complete(turn: Turn[WorkflowState], state: WorkflowState) -> None:
+        async def complete(turn: Turn[Any], state: WorkflowState) -> None:
             state.status = "completed"
             state.stand_at(self.sessions.definition_of(state))
             turn.state = state
@@ -149,25 +151,27 @@ class WorkflowOrchestrator:
         return await self.sessions.view(conversation_id, owner)
 
     async def end_session(self, conversation_id: str, *, owner: Owner | None = None) -> None:
-        """It is gone, and what was collected with it."""
+        """It is gone, and what was collected with it. (Responses that are kept for repeats are not given any more.)"""
 
-        def end(turn: Turn[Any], state: WorkflowState) -> None:
+        async def end(turn: Turn[Any], state: WorkflowState) -> None:
+            await self.sessions.forget_plain(conversation_id)  # first: or it might be found there, and come back
             turn.state = None
 
         await self._change(conversation_id, owner, end)
-        await self.sessions.forget_plain(conversation_id)
 
     async def _change(
-        self, conversation_id: str, owner: Owner | None, change: Callable[[Turn[Any], WorkflowState], None]
+        self, conversation_id: str, owner: Owner | None, change: Callable[[Turn[Any], WorkflowState], Awaitable[None]]
     ) -> None:
+        await self.sessions.must_be_of(conversation_id, owner)
         try:
             async with self.sessions.turn(conversation_id, None, "reject") as turn:
-                change(turn, await self.sessions.load(turn, conversation_id, owner))
+                await change(turn, await self.sessions.load(turn, conversation_id, owner))
         except LaneBusy as busy:
             await self._contended(conversation_id, owner, busy)
             raise
 
     async def _take(self, conversation_id: str, said: Utterance, owner: Owner | None) -> WorkflowResponse:
+        await self.sessions.must_be_of(conversation_id, owner)
         done = await self._by_policy(conversation_id, said, owner)
         turn_id = done.repeats.get(said.message_id or "")
         if turn_id is not None:
@@ -181,6 +185,8 @@ class WorkflowOrchestrator:
         try:
             return await once("reject")
         except LaneBusy as busy:
+            if busy.key != lane(conversation_id):  # of what the agent does in another lane
+                raise
             policy = await self._contended(conversation_id, owner, busy)
             if busy.stopped or policy == "reject":
                 raise
@@ -208,18 +214,19 @@ class WorkflowOrchestrator:
         begin: Callable[[], list[Utterance]],
         busy: InlineBusy,
     ) -> _Done:
-        try:
-            async with self.sessions.turn(conversation_id, turn_id, busy) as turn:
-                return await self._answer(turn, conversation_id, owner, turn_id, begin())
-        except _OnlyRepeats as only:
-            return _Done(None, only.repeats)
-        except DuplicateMessage as duplicate:
-            first = duplicate.receipt
-        await self.sessions.peek(conversation_id, owner)  # whoever may not know of it does not wait for it either
-        try:
-            return _Done(await self.sessions.first_response(first, owner), {})
-        except ResultExpired:  # it ran when we came, and has failed since: it is ours to try
-            return await self._turn(conversation_id, owner, turn_id, begin, busy)
+        while True:
+            try:
+                async with self.sessions.turn(conversation_id, turn_id, busy) as turn:
+                    return await self._answer(turn, conversation_id, owner, turn_id, begin())
+            except _OnlyRepeats as only:
+                return _Done(None, only.repeats)
+            except DuplicateMessage as duplicate:
+                if duplicate.key != lane(conversation_id):
+                    raise
+                first = duplicate.receipt
+            await self.sessions.peek(conversation_id, owner)  # of a session that has ended nothing is told any more
+            with suppress(ResultExpired):  # it ran when we came, and has failed since: it is ours to try
+                return _Done(await self.sessions.first_response(first, owner), {})
 
     async def _answer(
         self,

@@ -15,19 +15,15 @@ from pydantic import BaseModel, Field
 
 from inturn.conversations import clean
 from inturn.conversations.messages import MAX_PAYLOAD, NormalizedMessage, citation_of
+from inturn.workflows.definition import RESERVED
 
 NextAction = Literal["ask", "research", "confirm", "complete", "error"]
 
-_OPENING = re.compile(r"```[ \t]*(?:json)?\s*(?=\{)", re.IGNORECASE)
+_OPENING = re.compile(r"```[ \t]*(?P<json>json)?\s*(?=\{)", re.IGNORECASE)
 _CLOSING = re.compile(r"\s*```")
 _BEGINS = re.compile(r"[\[{]")
 _CONFIDENCE = {"value": 0.95, "entities": 0.7, "text": 0.4}
 _ACTIONS = ("ask", "research", "confirm", "complete", "error")
-# Words about the turn; everything else in an object without `data` is data.
-_RESERVED = frozenset({
-    "data", "nextAction", "next_action", "prompt", "choices", "inputType", "input_type", "citations", "confidence",
-    "errors", "reply", "recommendation", "cardId", "action",
-})  # fmt: skip
 _MOST_OBJECTS = 40
 """So many opening brackets of a text are tried."""
 
@@ -54,13 +50,14 @@ class _Found(NamedTuple):
 
 def parse_turn(messages: Sequence[NormalizedMessage]) -> ParsedTurn:
     citations = [citation for message in messages for citation in message.citations]
-    errors: list[str] = []
+    errors = [f"message {message.id}: {message.problem}" for message in messages if message.problem]
     found = _in_payloads(messages) or _in_texts(messages, errors)
     if found is None:
         kind: Literal["passthrough", "parse_error"] = "parse_error" if errors else "passthrough"
         return ParsedTurn(kind=kind, messages=_shown(messages), citations=citations, errors=errors)
     said = found.payload
     action = _first(said, "nextAction", "next_action")
+    action = action.casefold() if isinstance(action, str) else action
     if action is not None and action not in _ACTIONS:
         errors.append(f"next action {clean.text(str(action), 50)!r}: must be one of {', '.join(_ACTIONS)}")
         action = None
@@ -96,18 +93,19 @@ def _in_payloads(messages: Sequence[NormalizedMessage]) -> _Found | None:
 
 
 def _in_texts(messages: Sequence[NormalizedMessage], errors: list[str]) -> _Found | None:
+    unread = []
     for look in (_fenced, _bare):
         for number, message in enumerate(messages):
             if message.role != "assistant" or message.kind != "text":
                 continue
             payload, rest, broken = look(message.text)
             if broken:
-                errors.append(f"message {message.id}: {broken}")
+                unread.append(f"message {message.id}: {broken}")
             if payload:
                 shown = list(messages)
                 shown[number] = message.model_copy(update={"text": rest, "payload": payload})
-                errors.clear()
                 return _Found(payload, _CONFIDENCE["text"], shown)
+    errors += unread
     return None
 
 
@@ -118,7 +116,7 @@ def _fenced(text: str) -> tuple[dict[str, Any] | None, str, str]:
         if payload:
             closing = _CLOSING.match(text, end)
             return payload, (text[: opening.start()] + text[closing.end() if closing else end :]).strip(), ""
-        if payload is None:
+        if payload is None and opening["json"]:  # without that word it may be a block of anything
             broken = broken or "its JSON block cannot be read"
     return None, text, broken
 
@@ -156,7 +154,7 @@ def _data(payload: dict[str, Any]) -> dict[str, Any]:
     data = payload.get("data")
     if isinstance(data, dict):
         return data
-    return {name: value for name, value in payload.items() if name not in _RESERVED}
+    return {name: value for name, value in payload.items() if name not in RESERVED}
 
 
 def _shown(messages: Sequence[NormalizedMessage]) -> list[NormalizedMessage]:

@@ -43,9 +43,10 @@ class RedisWorkflowStateStore:
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"]))
-            raise StateMismatch(key, f"{where}: {first['msg']}" if where else first["msg"]) from error
+            why = f"{where}: {first['msg']}" if where else first["msg"]
+            raise StateMismatch(key, why, is_lane=False) from error
         if state.conversation_id != conversation_id:
-            raise StateMismatch(key, f"conversation_id: is {state.conversation_id!r}")
+            raise StateMismatch(key, f"conversation_id: is {state.conversation_id!r}", is_lane=False)
         return state
 
     async def set(self, conversation_id: str, state: WorkflowState) -> None:

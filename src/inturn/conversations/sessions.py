@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,6 +26,10 @@ from inturn.store import clock
 from inturn.store.lane import ident_of
 from inturn.workflows.card import card_of
 from inturn.workflows.definition import StepDefinition, WorkflowDefinition
+
+log = logging.getLogger("inturn.conversations")
+
+MOST_OWNERS = 10_000
 
 
 def by_id(definition: WorkflowDefinition | Mapping[str, WorkflowDefinition]) -> Mapping[str, WorkflowDefinition]:
@@ -48,6 +54,8 @@ class Sessions:
         self._config = config
         self.definitions = definitions
         self._plain = plain
+        self._owners: OrderedDict[str, Owner] = OrderedDict()
+        """Of the sessions that were seen here last: they never change."""
 
     async def start(self, owner: Owner, name: str | None, busy: BusyTurn, agent: Agent) -> WorkflowResponse:
         started_at = clock.now()
@@ -59,6 +67,7 @@ class Sessions:
             state.remember("assistant", message.text)
         async with self.turn(state.conversation_id, None, "reject") as turn:
             turn.state = state
+        self._know(state)
         return WorkflowResponse(
             conversation_id=state.conversation_id,
             agent=agent.name,
@@ -78,13 +87,39 @@ class Sessions:
             ttl=config.lease, time_limit=config.time_limit,
         )  # fmt: skip
 
+    async def must_be_of(self, conversation_id: str, owner: Owner | None) -> None:
+        """Before a turn is asked for: whoever is not its owner must not make the conversation busy either."""
+        if owner is None:
+            return
+        known = self._owners.get(conversation_id)
+        if known is None:
+            await self.peek(conversation_id, owner)
+        elif known != owner:
+            raise UnknownConversation(conversation_id)
+
+    def _know(self, state: WorkflowState) -> None:
+        self._owners[state.conversation_id] = state.owner
+        self._owners.move_to_end(state.conversation_id)
+        if len(self._owners) > MOST_OWNERS:
+            self._owners.popitem(last=False)
+
     async def load(self, turn: Turn[Any], conversation_id: str, owner: Owner | None) -> WorkflowState:
         """The state that the turn holds; one that is found only in the plain layout is adopted with its commit."""
-        if turn.state is not None or self._plain is None:
-            return must_own(turn.state, conversation_id, owner)
-        adopted = must_own(await self._plain.get(conversation_id), conversation_id, owner)
-        adopted.stand_at(self.definition_of(adopted))
-        return adopted
+        state: WorkflowState | None = turn.state
+        state = must_own(state or await self._found_plain(conversation_id, owner), conversation_id, owner)
+        state.stand_at(self.definition_of(state))  # the definition may have changed, and others may have written it
+        return state
+
+    async def _found_plain(self, conversation_id: str, owner: Owner | None) -> WorkflowState | None:
+        if self._plain is None:
+            return None
+        try:
+            return await self._plain.get(conversation_id)
+        except StateMismatch as error:
+            if owner is None:
+                raise
+            log.warning("%s", error)  # whose it is cannot be read, so it is nobody's
+            return None
 
     async def peek(self, conversation_id: str, owner: Owner | None) -> WorkflowState:
         """As it is stored, without a turn."""
@@ -108,13 +143,14 @@ class Sessions:
         key = lane(conversation_id)
         info = await self._app.lanes.inspect(key, limit=1)
         if info.state is None:
-            found = None if self._plain is None else await self._plain.get(conversation_id)
+            found = await self._found_plain(conversation_id, owner)
             return must_own(found, conversation_id, owner), info
         try:
             state = WorkflowState.model_validate(info.state)
         except ValueError as error:
             raise StateMismatch(key, str(error)) from error
-        return must_own(state, conversation_id, owner), info
+        self._know(must_own(state, conversation_id, owner))
+        return state, info
 
     async def is_kept(self, conversation_id: str, turn_id: str) -> bool:
         """Whether the response of that turn can still be had. When its window is over, its messages are new again."""

@@ -9,19 +9,18 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from inturn.agents.protocol import Role
 from inturn.conversations import clean
-from inturn.workflows.definition import WorkflowDefinition
+from inturn.workflows.definition import PHASES, WorkflowDefinition
 
 Status = Literal["active", "completed", "error"]
 BusyTurn = Literal["reject", "queue", "merge"]
 
 MAX_HISTORY = 20
 MAX_HISTORY_TEXT = 1000
-MAX_ANSWERED = 100
+MAX_ANSWERED = 200
 MAX_COLLECTED = 48 * 1024
 MAX_MEMORY = 16 * 1024
 
-CONFIRM = "confirm"
-COMPLETED = "completed"
+CONFIRM, COMPLETED = PHASES
 
 
 class Owner(BaseModel):
@@ -75,7 +74,7 @@ class WorkflowState(BaseModel):
         """Lay new data over the old, key by key; the latest answer wins. Answers what is new in it."""
         fresh = {
             name: value for name, value in data.items()
-            if name not in self.collected_data or self.collected_data[name] != value
+            if name not in self.collected_data or repr(self.collected_data[name]) != repr(value)
         }  # fmt: skip
         merged = {name: value for name, value in self.collected_data.items() if name not in data} | dict(data)
         self.collected_data = clean.plain(merged, MAX_COLLECTED)

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Generic, Literal, TypeVar, get_args
 
 from inturn.errors import (
+    BadMessage,
     CommitUnknown,
     DuplicateMessage,
     LaneTimeout,
@@ -186,17 +187,27 @@ class InlineTurn(Generic[S]):
         lease = turn.lease
         context.leave(turn)
         turn.is_over = True
+        unwritable: BadMessage | None = None
         try:
             is_ours = await lease.leave()
             if error is None:
                 lease.check()
-                await commit(turn, turn.effects(is_submitted=False, has_mark=self._has_id))
-                return
+                try:
+                    effects = turn.effects(is_submitted=False, has_mark=self._has_id)
+                except BadMessage as refused:
+                    unwritable = refused
+                else:
+                    await commit(turn, effects)
+                    return
         except BaseException as failure:
             lease.abandon()
             if isinstance(failure, LeaseLost | CommitUnknown):
                 tell_how_it_was_lost(turn, failure)
             raise
+        if unwritable is not None:  # as if the block had raised it
+            await self._roll_back(turn, unwritable)
+            raise unwritable
+        assert error is not None, "else it was committed"
         await self._roll_back(turn, error)
         if is_ours and isinstance(error, asyncio.CancelledError):
             lease.check()  # raises why we cancelled it

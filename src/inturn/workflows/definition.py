@@ -24,6 +24,15 @@ _MAX_MATCHED = 200
 """Of a text that a pattern is held against: patterns are the author's, but the text is not."""
 
 
+# Words about a turn or a card in what agents and cards send; everything else there is data of fields.
+RESERVED = frozenset({
+    "data", "nextAction", "next_action", "prompt", "choices", "inputType", "input_type", "citations", "confidence",
+    "errors", "reply", "recommendation", "cardId", "action",
+})  # fmt: skip
+PHASES = ("confirm", "completed")
+"""What follows the steps; a phase is otherwise named after its step."""
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -41,6 +50,8 @@ class FieldDefinition(_Part):
 
     @model_validator(mode="after")
     def _goes_together(self) -> FieldDefinition:
+        if self.name in RESERVED:
+            raise ValueError(f"name: {self.name!r} means something else in what agents send; choose another")
         if (self.type == "choice") != bool(self.choices):
             raise ValueError("choices: a field of type choice lists them, and no other does")
         if len({choice.casefold() for choice in self.choices}) != len(self.choices):
@@ -149,6 +160,12 @@ class StepDefinition(_Part):
     prompt: Line
     fields: tuple[FieldDefinition, ...] = ()
     card: CardDefinition | None = None
+
+    @model_validator(mode="after")
+    def _is_no_phase(self) -> StepDefinition:
+        if self.id in PHASES:
+            raise ValueError(f"id: {self.id!r} is the name of a phase; choose another")
+        return self
 
     def missing(self, collected: Mapping[str, Any]) -> list[FieldDefinition]:
         """What is required here, and not there yet."""

@@ -114,7 +114,7 @@ async def test_what_fails_before_the_first_event_has_a_status(site: Site) -> Non
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [(AgentUnavailable("openai", "broke off"), "agent-unavailable"), (KeyError("hunter2"), "internal-error")],
+    [(AgentUnavailable("openai", "broke off"), "agent-unavailable"), (KeyError("hunter2"), "agent-unavailable")],
 )
 async def test_what_fails_after_the_first_event_is_told_by_an_event(site: Site, error: Exception, code: str) -> None:
     conversation = await site.start()
