@@ -10,6 +10,7 @@ BIN   := $(VENV)/bin
 STAMP := $(VENV)/.ready
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --quiet
 UV    ?= uv
+WORKERS ?= 4
 
 help: ## Show these targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -42,8 +43,9 @@ run: setup ## Serve the API and the chat page on http://127.0.0.1:8420.
 demo: setup ## Show the race and its cure in the terminal.
 	@$(BIN)/inturn demo $(ARGS)
 
+# The tests wait more than they compute, so they are spread over more workers than two cores have.
 test: setup ## Run the tests; they bring up private servers themselves.
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(ARGS)
 
 check: setup ## Check format, lint and types.
 	@$(BIN)/ruff format --check .

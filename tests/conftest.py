@@ -4,27 +4,74 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
 from inturn.services import MissingProgram, PrivateRedis
 from inturn.services.find import find_redis
 from inturn.settings import variables
+from tests.floor import Floor
+
+FOLDER = pytest.StashKey[str]()
+FLOOR = pytest.StashKey[Floor]()
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """A developer's own servers and settings must not be touched, also not by processes that tests start."""
     read = {name for names in variables() for name in names}
     for name in list(os.environ):
         if name != "INTURN_REDIS_SERVER" and (name in read or name.startswith("INTURN_")):
             del os.environ[name]
     os.environ["INTURN_OFFLINE_PACE"] = "0"  # no test waits for words that are written slowly
+    if (worker := worker_input(config)) is not None:
+        floor = config.stash[FLOOR] = Floor(Path(worker["floor"]))
+        config.add_cleanup(floor.close)
 
 
-def pytest_sessionstart() -> None:
-    """Installing a server may take longer than a test may; a missing one fails the run."""
+def worker_input(config: pytest.Config) -> dict[str, Any] | None:
+    """What a worker was told by the process that spreads the tests; none in that process, and if nothing is spread."""
+    told: dict[str, Any] | None = getattr(config, "workerinput", None)
+    return told
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Every worker of the run is told of the same folder."""
+    config: pytest.Config = node.config
+    if FOLDER not in config.stash:
+        folder = TemporaryDirectory(prefix="inturn-tests-")
+        config.add_cleanup(folder.cleanup)
+        config.stash[FOLDER] = folder.name
+    node.workerinput["floor"] = config.stash[FOLDER]
+
+
+def is_alone(item: pytest.Item | None) -> bool:
+    return item is not None and item.get_closest_marker("alone") is not None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The workers wait for each other once: one of them begins with all that runs alone."""
+    if FLOOR in config.stash:
+        items.sort(key=lambda item: not is_alone(item))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # before the clock of pytest-timeout: waiting is not the test's own time
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    floor, alone = item.config.stash.get(FLOOR, None), is_alone(item)
+    with nullcontext() if floor is None else floor.taken(alone=alone, keep=alone and is_alone(nextitem)):
+        return (yield)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Installing a server may take longer than a test may; a missing one fails the run, before any worker starts."""
+    if worker_input(session.config) is not None:
+        return
     try:
         find_redis()
     except MissingProgram as missing:
@@ -33,7 +80,7 @@ def pytest_sessionstart() -> None:
 
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[PrivateRedis]:
-    """One Redis for the whole run. It is shared: nobody flushes, kills or pauses it."""
+    """One Redis for the whole run, or for each of its workers. It is shared: nobody flushes, kills or pauses it."""
     with PrivateRedis() as server:
         yield server
 

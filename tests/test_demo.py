@@ -43,6 +43,7 @@ def numbers_of(out: str, label: str) -> list[float]:
     return [float(number) for number in re.findall(r"[\d.]+", line.removeprefix(label))]
 
 
+@pytest.mark.alone
 def test_the_demo_shows_the_race_and_its_cure_within_15_seconds(tmp_path: Path) -> None:
     started_at = time.monotonic()
     done = subprocess.run(
@@ -66,6 +67,7 @@ def test_the_demo_shows_the_race_and_its_cure_within_15_seconds(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []  # it works in a folder of its own, and leaves nothing behind
 
 
+@pytest.mark.alone
 def test_ctrl_c_ends_the_demo_and_its_processes() -> None:
     demo = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 15
@@ -78,6 +80,7 @@ def test_ctrl_c_ends_the_demo_and_its_processes() -> None:
     assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
 
 
+@pytest.mark.alone
 def test_workers_end_when_the_demo_is_killed() -> None:
     demo = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 15
@@ -109,6 +112,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.alone
 def test_updates_that_are_lost_under_the_lock_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same run, with a lock that lets everyone in."""
     monkeypatch.setattr("inturn.demo.crew.MODULE", "tests.broken_demo_worker")

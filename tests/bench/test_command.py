@@ -17,6 +17,8 @@ from inturn.bench import place
 from inturn.bench.figures import CONVERSATIONS, LOCKS, POLICIES, TURNS
 from inturn.cli import main
 
+pytestmark = pytest.mark.alone
+
 COMMAND = [sys.executable, "-m", "inturn.cli", "bench"]
 TINY = ["--rounds", "1", "--scale", "0.01"]
 LONG = ["--rounds", "1000", "--scale", "0.01"]

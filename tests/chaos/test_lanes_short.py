@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+import pytest
+
 from tests.chaos.checker import count
 from tests.chaos.lanes.report import MUST_BE_CAUGHT
 from tests.chaos.lanes.scenario import SCENARIOS, Run, Scenario
+
+pytestmark = pytest.mark.alone
 
 SEED = 7
 WORKERS = 4

@@ -9,6 +9,8 @@ import pytest
 from tests.chaos.checker import count
 from tests.chaos.scenario import SCENARIOS, Run, Scenario
 
+pytestmark = pytest.mark.alone
+
 SEED = 7
 WORKERS = 3
 

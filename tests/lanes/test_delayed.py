@@ -31,6 +31,7 @@ class Noted(Seen):
         return str(turn.body)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "when",
     [
@@ -60,6 +61,7 @@ async def test_what_is_due_already_is_not_delayed(app: InTurn, when: Any) -> Non
     assert (await submit(app, "a", **when)).status == "accepted"
 
 
+@pytest.mark.alone
 async def test_it_holds_up_nobody_and_takes_its_place_when_it_is_due(app: InTurn) -> None:
     noted = Noted()
     app.handler("h", key="k")(noted.run)

@@ -106,6 +106,7 @@ async def test_an_interrupt_that_is_delayed_interrupts_when_it_is_due(app: InTur
     assert seen.bursts == [["a"], ["a", "b"]]
 
 
+@pytest.mark.alone
 async def test_a_turn_can_send_for_later(app: InTurn) -> None:
     noted = Noted()
     app.handler("remind", key="k", message_id="{id}")(noted.run)

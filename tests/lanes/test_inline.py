@@ -73,6 +73,7 @@ async def test_inline_turns_and_submitted_messages_stand_in_one_order(app: InTur
     ]  # fmt: skip
 
 
+@pytest.mark.alone
 async def test_the_commit_before_hands_the_lane_to_the_waiting_caller_at_once(app: InTurn, other: InTurn) -> None:
     loop = asyncio.get_running_loop()
     began_at = 0.0
@@ -146,7 +147,9 @@ async def test_a_task_that_outlives_the_turn_in_which_it_was_made_may_wait_for_t
     assert await asyncio.wait_for(task, 5) == "mine"
 
 
-async def test_a_caller_that_stops_waiting_is_gone_from_the_mailbox(app: InTurn, other: InTurn) -> None:
+async def test_a_caller_that_stops_waiting_is_gone_from_the_mailbox(app: InTurn, make_app: MakeApp) -> None:
+    other = make_app(store_timeout=0.5)
+
     async def wait() -> None:
         async with other.turn("k"):
             raise AssertionError("unreachable")

@@ -200,6 +200,7 @@ async def test_a_handler_in_a_thread_cannot_be_cancelled_and_cannot_commit_eithe
         opened.set()
 
 
+@pytest.mark.alone
 async def test_a_cancellation_arrives_soon(app: InTurn, other: InTurn) -> None:
     """On Redis by push; on SQLite by looking at the file."""
     cancelled_at: list[float] = []

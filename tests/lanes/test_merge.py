@@ -132,6 +132,7 @@ async def test_only_neighbours_of_one_handler_and_one_priority_are_a_burst(app: 
     assert [text for burst in seen.bursts for text in burst] == ["urgent", "a", "b", "x", "c"]
 
 
+@pytest.mark.alone
 async def test_every_message_restarts_the_quiet_time(app: InTurn) -> None:
     began: list[float] = []
     seen = Seen()
@@ -153,6 +154,7 @@ async def test_every_message_restarts_the_quiet_time(app: InTurn) -> None:
     assert 0.24 <= began[0] - last_at < 0.25 + 0.5
 
 
+@pytest.mark.alone
 async def test_a_person_who_never_stops_typing_is_answered_after_the_longest_wait(app: InTurn) -> None:
     seen, began = Seen(), asyncio.Event()
     took: list[float] = []

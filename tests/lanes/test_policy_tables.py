@@ -89,6 +89,7 @@ async def play_on(url: str, unit_s: float, most_late: float | None) -> dict[str,
         return {play.table.name: play for play in plays}
 
 
+@pytest.mark.alone
 @every_table
 def test_a_policy_does_what_its_table_says_on_redis_in_real_time(redis_plays: dict[str, Play], table: Table) -> None:
     play = redis_plays[table.name]

@@ -431,6 +431,7 @@ async def test_an_acquire_that_its_release_has_overtaken_is_taken_back(
         await until_clean(servers, "x")
 
 
+@pytest.mark.alone
 async def test_a_renewal_that_its_release_has_overtaken_is_taken_back(servers: list[PrivateRedis]) -> None:
     async with (
         Proxy(servers[2].port) as proxy,
@@ -652,6 +653,7 @@ async def test_a_renewal_that_meets_a_release_leaves_nothing(
         await until_clean(servers, "x", within_s=2)
 
 
+@pytest.mark.alone
 async def test_a_fixed_life_ends_unless_it_is_extended(quorum: Quorum, servers: list[PrivateRedis]) -> None:
     async def body() -> None:
         async with quorum.lock("x", ttl=1, wait=5, renew=False) as lease:

@@ -155,6 +155,11 @@ async def test_a_place_that_was_dropped_during_a_pause_is_taken_anew(store_url: 
         async with other.lock("a"):
             waiting = asyncio.create_task(app.lock("a").take())
             await until_waiting(other, "a", 1)
+
+            async def is_told() -> bool:  # the others see the place before its own process has the answer
+                return bool(app.process.registry.waiting)
+
+            await until(is_told)
             (token,) = app.process.registry.waiting
             # as the store does with a process that it has not seen for three beats; another call was seen since
             await app.process.store.release("a", token)

@@ -21,6 +21,8 @@ from tests.store.lane_driver import LaneDriver
 from tests.store.lane_machine import LaneMachine, TimedLaneMachine
 from tests.store.policy_machine import PolicyMachine, TimedPolicyMachine
 
+pytestmark = pytest.mark.timeout(180)  # they compute, so a busy machine makes them slow
+
 SQLITE = "sqlite:///{folder}/{{unique}}.db?synchronous=off"
 
 

@@ -138,6 +138,7 @@ async def test_a_claim_that_arrives_after_its_unclaim_gives_nothing(a: Peer, b: 
     assert (await b.claim_one()).attempts == 1
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("by", ["claim", "beat"])
 async def test_the_lease_of_a_dead_worker_is_taken_over_within_its_ttl(world: World, a: Peer, b: Peer, by: str) -> None:
     await a.put("k", "m", ttl_ms=200)
@@ -160,6 +161,7 @@ async def test_a_claim_says_when_a_lane_may_become_ready_by_itself(a: Peer, b: P
     assert 4000 < (await b.store.claim(b.new_token(), ["work"], 1)).due_in_ms <= 5000
 
 
+@pytest.mark.alone
 async def test_beats_keep_the_turns_of_a_worker(world: World, a: Peer, b: Peer) -> None:
     await a.put("k", "m1", "m2", ttl_ms=300)
     turn = await a.claim_one()

@@ -55,6 +55,7 @@ class Worker:
 
 @pytest.mark.parametrize("rule", [MERGE, INTERRUPT], ids=["merge", "interrupt"])
 async def test_every_message_is_committed_once_however_often_leases_expire(world: World, a: Peer, rule: object) -> None:
+    world.is_flowing = True
     workers = [Worker(await world.peer(), number) for number in range(3)]
     chance, stopping = random.Random(SEED), asyncio.Event()
     working = [asyncio.create_task(worker.run(stopping)) for worker in workers]

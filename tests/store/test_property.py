@@ -26,6 +26,8 @@ from inturn.store.protocol import HowToExtend, Notice, Request, Store
 from inturn.store.sqlite import verbs
 from tests.store.model import Model
 
+pytestmark = pytest.mark.timeout(180)  # they compute, so a busy machine makes them slow
+
 CAPACITIES = {"mutex": 1, "semaphore": 3, "read-write": 2**20}
 NAMES = st.sampled_from(sorted(CAPACITIES))
 WEIGHTS = {"mutex": [1], "semaphore": [1, 2, 3], "read-write": [1, 2**20]}

@@ -262,7 +262,10 @@ class World:
         self.url = url
         self.namespace = namespace
         self.is_sqlite = url.startswith("sqlite:")
+        self.is_flowing = False
+        """On SQLite time passes only by `pass_time`, unless this is set."""
         self._ahead_us = 0
+        self._began_us = wall_us()
         self._peers: list[Peer] = []
 
     async def peer(self) -> Peer:
@@ -270,13 +273,16 @@ class World:
         process = f"host:{os.getpid()}:{len(self._peers):04x}"
         store: Store
         if self.is_sqlite:
-            store = SqliteStore(self.url, process, namespace=self.namespace, wall=lambda: wall_us() + self._ahead_us)
+            store = SqliteStore(self.url, process, namespace=self.namespace, wall=self._wall_us)
         else:
             store = open_store(self.url, process, namespace=self.namespace)
         peer = Peer(store)
         self._peers.append(peer)
         await store.check()
         return peer
+
+    def _wall_us(self) -> int:
+        return self._ahead_us + (wall_us() if self.is_flowing else self._began_us)
 
     async def pass_time(self, ms: int) -> None:
         if self.is_sqlite:

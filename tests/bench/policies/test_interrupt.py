@@ -14,6 +14,8 @@ from inturn.bench.policies.interrupt import INTERRUPTS, interrupts
 from inturn.errors import InTurnError
 from inturn.lanes.receipt import Receipt
 
+pytestmark = pytest.mark.alone
+
 
 def quiet(what: str) -> None:
     """Nobody reads the progress."""

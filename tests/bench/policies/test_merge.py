@@ -14,6 +14,8 @@ from inturn.bench.turns.worker import Mailbox
 from inturn.errors import InTurnError
 from inturn.lanes.effects import Turn
 
+pytestmark = pytest.mark.alone
+
 
 def quiet(what: str) -> None:
     """Nobody reads the progress."""

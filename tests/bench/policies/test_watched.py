@@ -15,6 +15,8 @@ from inturn.bench.policies.audience import LANE
 from inturn.bench.processes import started
 from inturn.lanes.effects import Turn
 
+pytestmark = pytest.mark.alone
+
 
 def quiet(what: str) -> None:
     """Nobody reads the progress."""

@@ -15,6 +15,8 @@ from inturn.bench.turns.start import submit_to_start
 from inturn.bench.turns.worker import Mailbox, burst_handover, growth_mailbox, working
 from inturn.lanes.effects import Turn
 
+pytestmark = pytest.mark.alone
+
 
 def quiet(what: str) -> None:
     """Nobody reads the progress."""

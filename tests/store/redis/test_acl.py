@@ -208,6 +208,7 @@ async def test_a_check_that_may_not_look_warns_and_goes_on(user: Open, right: st
     await peer.hold("n")
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("word", ["wrong", "", "%20"])
 async def test_a_wrong_password_is_refused_at_once(user: Open, word: str, namespace: str) -> None:
     peer = user(*RIGHTS, password=word)
@@ -226,6 +227,7 @@ async def test_a_user_without_a_password_comes_in_by_name(user: Open, server: Pr
     await user(*RIGHTS, "nopass", url=f"redis://{namespace}@127.0.0.1:{server.port}/0").hold("n")
 
 
+@pytest.mark.alone
 async def test_a_server_with_one_password_for_all(open_at: Open) -> None:
     with PrivateRedis(extra=("--requirepass", "s3cr/t")) as server:
         where = f"127.0.0.1:{server.port}/0"

@@ -140,6 +140,7 @@ def _errors(node: Node) -> dict[str, object]:
     return errors
 
 
+@pytest.mark.alone
 async def test_a_slot_that_nobody_serves_is_given_up_in_time_and_taken_up_again(open_at: Open) -> None:
     with ExitStack() as stack:
         node = Node(stack)

@@ -47,6 +47,7 @@ async def until_beats(peer: RedisPeer, partition: int) -> None:
                 return
 
 
+@pytest.mark.alone
 async def test_without_a_replica_the_partitions_of_a_killed_master_are_given_up_in_time(
     fresh_cluster: PrivateCluster, open_at: Open
 ) -> None:

@@ -123,6 +123,7 @@ async def test_a_plain_key_is_found_at_its_new_node_while_its_slot_still_moves(
     assert await store.command("GET", gone) == b"there"
 
 
+@pytest.mark.alone
 async def test_a_move_that_takes_too_long_is_given_up_in_time_and_leaves_nothing(
     moving: PrivateCluster, open_at: Open
 ) -> None:

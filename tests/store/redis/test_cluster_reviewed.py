@@ -75,6 +75,7 @@ async def gaps() -> AsyncIterator[list[float]]:
         ticking.cancel()
 
 
+@pytest.mark.alone
 async def test_a_dead_node_that_a_slot_was_moved_to_does_not_block_the_event_loop(
     maimed: PrivateCluster, open_at: Open
 ) -> None:

@@ -70,6 +70,7 @@ async def until_given(a: Peer) -> Given:
     return found[0]
 
 
+@pytest.mark.alone
 async def test_a_plain_key_that_expires_frees_the_lane(a: Peer, raw: Any, plain: str) -> None:
     assert await lock_plainly(raw, plain, ms=150)
     await a.put("k", "1", shares=plain)

@@ -224,6 +224,12 @@ from inturn.store.redis.store import RedisStore
 async def client_id(store):
     return await store.command("CLIENT", "ID")
 
+def complain(caught):
+    if caught.object is not asyncio.BaseEventLoop.__del__:  # it finds its pipe closed, if that is collected first
+        sys.__unraisablehook__(caught)
+
+sys.unraisablehook = complain
+
 store = RedisStore(sys.argv[1], "host:1:parent", namespace=sys.argv[2], timeout_s=5)
 loop = asyncio.new_event_loop()
 ours = loop.run_until_complete(client_id(store))

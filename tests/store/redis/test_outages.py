@@ -24,6 +24,7 @@ def durable_redis() -> Iterator[PrivateRedis]:
         yield server
 
 
+@pytest.mark.alone
 async def test_an_absent_server_is_given_up_in_time_and_named(open_at: Open, unused_tcp_port: int) -> None:
     peer = open_at(f"redis://:topsecret@127.0.0.1:{unused_tcp_port}/0", timeout_s=0.5)
     sent_at = clock.now()
@@ -40,6 +41,7 @@ async def test_an_absent_server_is_given_up_in_time_and_named(open_at: Open, unu
         await peer.store.command("GET", "n")
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("url", ["redis://no-such-host.invalid", "redis://a..b", "unix:///no/such/socket"])
 async def test_a_server_that_cannot_be_found_is_given_up_in_time(open_at: Open, url: str) -> None:
     peer = open_at(url, timeout_s=0.3)
@@ -95,6 +97,7 @@ async def test_a_link_that_nobody_uses_comes_back_by_itself_and_hears_pushes_aga
     assert len(reopened) == 1
 
 
+@pytest.mark.alone
 async def test_a_server_that_stands_still_ends_calls_in_time_and_serves_them_again(
     fresh_redis: PrivateRedis, open_at: Open
 ) -> None:
@@ -127,6 +130,7 @@ async def test_a_pause_that_is_shorter_than_the_deadline_is_waited_out(
     assert (await acquiring).doubt_until == 0.0  # the first attempt was answered
 
 
+@pytest.mark.alone
 async def test_an_idle_link_does_not_make_the_first_late_reply_take_longer(
     fresh_redis: PrivateRedis, open_at: Open
 ) -> None:
@@ -140,6 +144,7 @@ async def test_an_idle_link_does_not_make_the_first_late_reply_take_longer(
     assert clock.now() - sent_at < 0.8
 
 
+@pytest.mark.alone
 async def test_a_late_connection_does_not_give_its_call_more_time(proxy: Proxy, open_at: Open) -> None:
     peer = open_at(proxy.url, timeout_s=1.2)
     proxy.freeze()
@@ -170,6 +175,7 @@ async def test_bytes_that_arrive_after_the_deadline_change_nothing(proxy: Proxy,
     assert view.holders[0].token == held.token
 
 
+@pytest.mark.alone
 async def test_a_half_open_connection_is_found_by_the_calls_in_flight(proxy: Proxy, open_at: Open) -> None:
     peer = open_at(proxy.url, timeout_s=2)
     await peer.release(await peer.hold("warm"))

@@ -171,6 +171,7 @@ async def test_who_connects_to_a_busy_server_waits_as_well(
     assert (await acquiring).status == "granted"
 
 
+@pytest.mark.alone
 async def test_a_server_that_stays_busy_is_given_up_in_time(
     fresh_redis: PrivateRedis, open_at: Open, busy_script: Callable[[], None]
 ) -> None:
@@ -199,6 +200,7 @@ async def test_a_call_at_a_replica_waits_for_its_promotion(
     assert (await peer.release(held)).status == "released"
 
 
+@pytest.mark.alone
 async def test_a_replica_that_stays_one_is_given_up_in_time(
     fresh_redis: PrivateRedis, open_at: Open, owner: redis.Redis, unused_tcp_port: int
 ) -> None:
@@ -267,6 +269,7 @@ async def test_an_answer_that_means_not_now_is_asked_again(proxy: Proxy, open_at
     assert (await peer.release(request)).status == "released"
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("answer", NOT_NOW[:6], ids=lambda answer: answer.split()[0])
 async def test_an_answer_that_stays_not_now_ends_with_the_deadline(proxy: Proxy, open_at: Open, answer: str) -> None:
     peer = open_at(proxy.url, timeout_s=0.3)

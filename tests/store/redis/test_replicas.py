@@ -94,6 +94,7 @@ async def test_without_replicas_nothing_is_waited_for(pair: Replicated, open_at:
     assert peer.store._link().companions == []
 
 
+@pytest.mark.alone
 async def test_what_too_few_replicas_have_is_not_acknowledged_while_other_calls_go_on(
     pair: Replicated, open_at: Open
 ) -> None:

@@ -127,6 +127,7 @@ async def test_a_server_that_wants_a_certificate_gets_it(certificates: Certifica
         await refused_at_once(open_at, url_of(server, ssl_ca_certs=certificates.ca), "certificate required")
 
 
+@pytest.mark.alone
 async def test_two_sides_of_which_one_speaks_tls_give_up_in_time(
     tls_redis: PrivateRedis, redis_server: PrivateRedis, open_at: Open
 ) -> None:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from tests.store.sqlite.opener import Opener, run
 from tests.store.world import until
 
@@ -72,6 +74,7 @@ async def test_a_waiter_that_lives_gets_a_provisional_grant(open_peer: Opener) -
     assert [holder.owner for holder in view.holders] == ["child"]
 
 
+@pytest.mark.alone
 async def test_another_process_is_woken_within_milliseconds(open_peer: Opener) -> None:
     peer, other = open_peer(), open_peer(process="host:1:other")
     took = []

@@ -113,6 +113,7 @@ async def test_a_listener_that_fails_does_not_end_the_writer(
     assert "a listener failed" in caplog.text
 
 
+@pytest.mark.alone
 async def test_a_database_that_another_keeps_locked_is_unavailable_in_time(open_peer: Opener) -> None:
     peer = open_peer(timeout_s=0.3)
     await peer.store.check()
@@ -133,6 +134,7 @@ async def test_a_database_that_another_keeps_locked_is_unavailable_in_time(open_
     await peer.hold("n0")
 
 
+@pytest.mark.alone
 async def test_a_file_that_is_locked_while_it_is_opened_is_unavailable_in_time(open_peer: Opener) -> None:
     first = open_peer()
     await first.store.check()

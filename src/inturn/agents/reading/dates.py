@@ -20,6 +20,8 @@ _MONTH = (
 )
 _COUNT = rf"(?P<count>[0-9]{{1,4}}|an?|{'|'.join(NUMBERS)})"
 _UNIT = r"(?P<unit>day|week|month|year)s?"
+_HOURS = r"(?P<unit>hour|hr|minute|min)s?"
+_VERSION = re.compile(r"\b(?:version|release|build|v)\.?\s*$", re.IGNORECASE)
 _NEAR = {
     "today": 0, "tonight": 0, "this morning": 0, "this afternoon": 0, "this evening": 0, "just now": 0,
     "yesterday": -1, "last night": -1, "the day before yesterday": -2, "day before yesterday": -2,
@@ -39,46 +41,59 @@ class FoundDate:
     why: str = ""
 
 
-def dates_in(text: str, today: date) -> list[FoundDate]:
-    """All dates of a text in their order; where two readings overlap, the first and longest one counts."""
+@dataclass(frozen=True, slots=True)
+class _Now:
+    today: date
+    is_past: bool
+
+
+def dates_in(text: str, today: date, *, is_past: bool = False) -> list[FoundDate]:
+    """All dates of a text in their order; where two readings overlap, the first and longest one counts.
+
+    `is_past`: the day cannot lie ahead, so that `friday` is the last one, and `for 3 days` is a day, too.
+    """
     found: list[FoundDate] = []
-    for match, read in sorted(_matches(text), key=lambda pair: (pair[0].start(), -pair[0].end())):
+    now = _Now(today, is_past)
+    for match, read in sorted(_matches(text, is_past), key=lambda pair: (pair[0].start(), -pair[0].end())):
         if found and match.start() < found[-1].end:
             continue
+        if _VERSION.search(text[max(0, match.start() - 20) : match.start()]):
+            continue
         try:
-            found.append(FoundDate(match.start(), match.end(), read(match, today)))
+            found.append(FoundDate(match.start(), match.end(), read(match, now)))
         except (ValueError, OverflowError) as error:
             why = str(error) if str(error).endswith("?") else "is no date of the calendar"
             found.append(FoundDate(match.start(), match.end(), None, why))
     return found
 
 
-Read = Callable[[re.Match[str], date], date]
+Read = Callable[[re.Match[str], _Now], date]
 
 
-def _matches(text: str) -> Iterator[tuple[re.Match[str], Read]]:
-    for pattern, read in _WAYS:
+def _matches(text: str, is_past: bool) -> Iterator[tuple[re.Match[str], Read]]:
+    for pattern, read in [*_WAYS, *_LASTING] if is_past else _WAYS:
         for match in pattern.finditer(text):
             yield match, read
 
 
-def _in_order(match: re.Match[str], today: date) -> date:
+def _in_order(match: re.Match[str], now: _Now) -> date:
     return date(int(match["year"]), int(match["first"]), int(match["second"]))
 
 
-def _day_first(match: re.Match[str], today: date) -> date:
+def _day_first(match: re.Match[str], now: _Now) -> date:
     return date(int(match["year"]), int(match["second"]), int(match["first"]))
 
 
-def _slashed(match: re.Match[str], today: date) -> date:
+def _slashed(match: re.Match[str], now: _Now) -> date:
     first, second = int(match["first"]), int(match["second"])
     if first <= 12 and second <= 12 and first != second:
-        one, other = _in_order(match, today), _day_first(match, today)
+        one, other = _in_order(match, now), _day_first(match, now)
         raise ValueError(f"could be {one} or {other}: which one?")
-    return _in_order(match, today) if first <= 12 else _day_first(match, today)
+    return _in_order(match, now) if first <= 12 else _day_first(match, now)
 
 
-def _named(match: re.Match[str], today: date) -> date:
+def _named(match: re.Match[str], now: _Now) -> date:
+    today = now.today
     prefix = match["month"].casefold()[:3]
     month = 1 + next(number for number, name in enumerate(_MONTHS) if name.startswith(prefix))
     if match["year"]:
@@ -93,22 +108,35 @@ def _named(match: re.Match[str], today: date) -> date:
         raise ValueError("no such day")
     nearest = min(near, key=lambda day: abs(day - today))
     before = max((day for day in near if day <= today), default=nearest)
-    if match.string[: match.start()].rstrip().casefold().endswith("since"):
+    if now.is_past or match.string[: match.start()].rstrip().casefold().endswith("since"):
         return before
     if abs(nearest - today) > _CLEARLY:
         raise ValueError(f"could be {before} or {max(near)}: which one?")
     return nearest
 
 
-def _near(match: re.Match[str], today: date) -> date:
-    return today + timedelta(days=_NEAR[" ".join(match.group().casefold().split())])
+def _near(match: re.Match[str], now: _Now) -> date:
+    return now.today + timedelta(days=_NEAR[" ".join(match.group().casefold().split())])
 
 
-def _away(match: re.Match[str], today: date) -> date:
+def _away(match: re.Match[str], now: _Now) -> date:
+    is_ahead = match.group().casefold().startswith("in ")
+    return _moved(now.today, _count(match) if is_ahead else -_count(match), match["unit"].casefold())
+
+
+def _hours(match: re.Match[str], now: _Now) -> date:
+    minutes = _count(match) * (60 if match["unit"].casefold().startswith("h") else 1)
+    days, rest = divmod(minutes, 24 * 60)
+    day = now.today - timedelta(days=days)
+    if rest > 6 * 60:
+        # what time it is where the user sits is not known
+        raise ValueError(f"could be {day - timedelta(days=1)} or {day}: which one?")
+    return day
+
+
+def _count(match: re.Match[str]) -> int:
     said = match["count"].casefold()
-    count = int(said) if said.isdecimal() else NUMBERS.get(said, 1)
-    ago = match.group().casefold().endswith("ago")
-    return _moved(today, -count if ago else count, match["unit"].casefold())
+    return int(said) if said.isdecimal() else NUMBERS.get(said, 1)
 
 
 def _moved(today: date, count: int, unit: str) -> date:
@@ -121,11 +149,14 @@ def _moved(today: date, count: int, unit: str) -> date:
     return first.replace(day=min(today.day, (following - first).days))
 
 
-def _weekday(match: re.Match[str], today: date) -> date:
+def _weekday(match: re.Match[str], now: _Now) -> date:
+    today = now.today
     day = _DAYS.index(match["weekday"].casefold())
     which = (match["which"] or "").casefold()
     back, ahead = (today.weekday() - day - 1) % 7 + 1, (day - today.weekday() - 1) % 7 + 1
-    if which in ("last", "past", "since"):
+    if now.is_past and not which and back == 7:
+        raise ValueError(f"could be {today - timedelta(days=back)} or {today}: which one?")
+    if which in ("last", "past", "since") or (now.is_past and not which):
         return today - timedelta(days=back)
     if which in ("next", "this", "coming", "by", "until"):
         return today + timedelta(days=ahead)
@@ -146,6 +177,12 @@ _WAYS: list[tuple[re.Pattern[str], Read]] = [
     (_pattern(rf"(?:the\s)?{_DAY}\.?\s(?:of\s)?{_MONTH}(?:,?\s(?P<year>[0-9]{{4}}))?"), _named),
     (_pattern("|".join(rf"(?:{words})" for words in _NEAR).join(("(?:", ")"))), _near),
     (_pattern(rf"{_COUNT}\s{_UNIT}\sago"), _away),
+    (_pattern(rf"{_COUNT}\s{_HOURS}\sago"), _hours),
     (_pattern(rf"in\s{_COUNT}\s{_UNIT}"), _away),
     (_pattern(rf"(?:(?P<which>last|past|since|next|this|coming|by|until)\s)?(?P<weekday>{'|'.join(_DAYS)})"), _weekday),
 ]
+_LASTING: list[tuple[re.Pattern[str], Read]] = [
+    (_pattern(rf"(?:for|over)\s(?:(?:about|the\s(?:last|past))\s)?{_COUNT}\s{_UNIT}(?:\snow)?"), _away),
+    (_pattern(rf"for\s(?:(?:about|the\s(?:last|past))\s)?{_COUNT}\s{_HOURS}(?:\snow)?"), _hours),
+]
+"""How long it has been so: a day only where something began."""

@@ -24,6 +24,7 @@ _DIGITS = re.compile(
 _SPOKEN = re.compile(
     rf"(?<![\w@-])(?:{'|'.join(sorted([*WORDS, *_OTHERS], key=len, reverse=True))})(?![\w@-])", re.IGNORECASE
 )
+_SHARE = re.compile(r"\s?(?:%|percent\b|per cent\b)", re.IGNORECASE)
 _TIMES = {"k": 1000, "thousand": 1000, "million": 1_000_000}
 
 
@@ -33,11 +34,16 @@ class FoundNumber:
     end: int
     value: float | int
     is_spoken: bool = False
+    is_share: bool = False
+    """`10%`."""
 
 
 def numbers_in(text: str) -> list[FoundNumber]:
     """All numbers of a text, in their order. Parts of dates, versions, times and addresses are none."""
-    found = [FoundNumber(match.start(), match.end(), _written(match)) for match in _DIGITS.finditer(text)]
+    found = [
+        FoundNumber(match.start(), match.end(), _written(match), is_share=bool(_SHARE.match(text, match.end())))
+        for match in _DIGITS.finditer(text)
+    ]
     for match in _SPOKEN.finditer(text):
         said = match.group().casefold()
         value = WORDS[said] if said in WORDS else _OTHERS[said]

@@ -1,82 +1,100 @@
-"""Yes or no, in many wordings. `None` where a text says neither, both, or that its writer does not know."""
+"""Yes or no, in many wordings, and only if the whole message says so: `sure, cancel it` begins like a yes and is none.
+
+`None` where a text says neither, both, that its writer does not know, or anything besides.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator
+from itertools import product
 
-from inturn.agents.reading.words import words
+from inturn.agents.reading.phrases import FILLERS, GOOD, HAVE, NO, SMALL, SUBJECTS, UNSURE, VERBS, YES
+from inturn.agents.reading.words import stem, words
 
-_YES = (
-    "yes|yep|yeah|yup|yea|ya|y|sure|sure thing|ok|okay|k|of course|certainly|absolutely|definitely|indeed|correct|"
-    "right|true|agreed|fine|please do|go ahead|go for it|do it|i do|i am|i agree|i consent|i accept|i would|we do|"
-    "sounds good|looks good|looks right|all good|all right|alright|that's right|that's correct|"
-    "that is right|that is correct|it is|"
-    "affirmative|perfect|great|exactly|why not|no problem|i think so|i guess so|i suppose so|with pleasure|"
-    "you may|you can|confirmed|confirm|i confirm|all correct|everything is correct|"
-    "everything is right|submit|send it|done"
-)
-_NO = (
-    "no|nope|nah|n|no way|never|not really|not at all|not yet|not now|false|negative|i don't|i do not|i am not|i'm not|"
-    "we don't|we do not|don't|do not|please don't|rather not|i'd rather not|i disagree|disagree|wrong|incorrect|"
-    "not correct|not right|that's wrong|that is wrong|no thanks|no thank you|i don't think so|not that i know|"
-    "not that i know of|none|nothing|it isn't|it is not|it's not|isn't|certainly not|"
-    "absolutely not|of course not|definitely not"
-)
-_UNSURE = (
-    "not sure|i'm not sure|i am not sure|maybe|perhaps|i don't know|i do not know|don't know|do not know|no idea|dunno|"
-    "yes and no|it depends|depends|not certain|i don't understand|i do not understand|no clue|unsure"
-)
-_FILLERS = frozenset([
-    "well", "um", "uh", "hmm", "oh", "ah", "actually", "please", "thanks", "thank", "you", "so",
-])  # fmt: skip
-_NOT = frozenset([
-    "no", "not", "never", "without", "none", "cannot", "neither", "nobody", "nothing",
-])  # fmt: skip
-_FOR = frozenset([
-    "yes", "yep", "yeah", "sure", "agree", "agreed", "consent", "accept", "fine", "ok", "okay", "correct", "right",
-    "true", "allowed", "allow", "welcome", "may",
-])  # fmt: skip
-_HERE = re.compile(
-    r"\b(?:there (?:is|are)|there's|(?:i|we) (?:have|know|found|got|use|do)|(?:i|we)'ve (?:got|found)|known)\b",
-    re.IGNORECASE,
-)
+_SIGNS = {"👍": "yes", "👌": "yes", "✅": "yes", "✔": "yes", "👎": "no", "❌": "no"}
+_FRIENDLY = frozenset("🙂😀😃😄😊🎉🙏❤\ufe0f\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")
+_SIGN = re.compile(r"[^\w\s\x00-\x7f¡¿…–—“”‘’«»]")  # noqa: RUF001
+_ASKS = re.compile(r"(?<!why not)\?", re.IGNORECASE)
+_MOST = 24
+"""A yes of more words than that says something else as well."""
 
-_PHRASES: dict[tuple[str, ...], bool | None] = {
-    **{tuple(phrase.split()): True for phrase in _YES.split("|")},
-    **{tuple(phrase.split()): False for phrase in _NO.split("|")},
-    **{tuple(phrase.split()): None for phrase in _UNSURE.split("|")},
+
+def _stated(*said: str) -> Iterator[str]:
+    """`everything looks good` and its like."""
+    for subject, verb, what in product(SUBJECTS, VERBS, said):
+        yield f"{subject}{verb} {what}"
+
+
+_PHRASES: dict[tuple[str, ...], str] = {
+    tuple(phrase.split()): kind
+    for kind, phrases in (
+        ("yes", [*YES, *GOOD, *_stated(*GOOD, *(f"all {each}" for each in GOOD))]),
+        ("no", [*NO, *_stated("not", "not all", "wrong", "all wrong")]),
+        ("have", HAVE),
+        ("unsure", UNSURE),
+        ("filler", FILLERS),
+    )
+    for phrase in phrases
 }
 _LONGEST = max(map(len, _PHRASES))
-_SIGNS = {"👍": True, "✅": True, "👎": False, "❌": False}
 
 
-def yes_or_no(text: str) -> bool | None:
-    """The answer that a message gives to a question of yes or no."""
-    for sign, value in _SIGNS.items():
-        if sign in text:
-            return value
-    said = words(text)
-    while said and said[0] in _FILLERS:
-        said = said[1:]
-    for length in range(min(_LONGEST, len(said)), 0, -1):
-        phrase = tuple(said[:length])
-        if phrase in _PHRASES:
-            return _PHRASES[phrase]
-    return leaning(text)
+def yes_or_no(text: str, own: Collection[str] = ()) -> bool | None:
+    """What the whole message answers to a question of yes or no. `own`: the stems of words that name the question."""
+    kinds = _kinds(text, own)
+    if kinds is None or "unsure" in kinds or _ASKS.search(text) or {"yes", "no"} <= set(kinds):
+        return None
+    if "no" in kinds:
+        return False
+    return True if {"yes", "have"} & set(kinds) else None
 
 
 def is_plain(text: str) -> bool:
-    """The message is a yes or a no, and nothing else."""
-    said = [word for word in words(text) if word not in _FILLERS]
-    return (bool(said) and tuple(said) in _PHRASES) or text.strip() in _SIGNS
+    """The message is a yes, a no or a perhaps, and nothing else."""
+    return bool({"yes", "no", "unsure"} & set(_kinds(text, ()) or ()))
 
 
-def leaning(text: str) -> bool | None:
-    """What a sentence about something says of it, if it has a word that decides."""
+def opens_with(text: str) -> bool | None:
+    """The answer of `yes, restarting helps`: what follows explains it, and neither limits it nor takes it back."""
+    if _ASKS.search(text) or is_plain(text):
+        return None
+    if _OPENS_YES.match(text) and not _TAKEN_BACK.search(text):
+        return True
+    return False if _OPENS_NO.match(text) and not _LIMITED.search(text) else None
+
+
+_OPENS_YES = re.compile(r"(?:yes|yep|yeah|yup)\b", re.IGNORECASE)
+_OPENS_NO = re.compile(r"(?:no|nope|nah)\s?[,.;:!-]", re.IGNORECASE)
+_LIMITS = r"but|only|if|unless|except|however|though|although|until|maybe|perhaps|yes|yep|yeah|wait|stop|cancel|sorry"
+_LIMITED = re.compile(rf"\b(?:{_LIMITS})\b", re.IGNORECASE)
+_TAKEN_BACK = re.compile(
+    rf"(?<!^)\b(?:{_LIMITS.replace('|yes|yep|yeah', '')}|no|nope|not|never|none|nothing|nobody|wrong|cannot|without)\b"
+    r"|n't\b",
+    re.IGNORECASE,
+)
+
+
+def _kinds(text: str, own: Collection[str]) -> list[str] | None:
+    """What each phrase of the message is; `None` if there is a word that belongs to none."""
+    signs = [sign for sign in _SIGN.findall(text) if sign not in _FRIENDLY]
     said = words(text)
-    against = [at for at, word in enumerate(said) if word in _NOT or word.endswith("n't")]
-    favour = [at for at, word in enumerate(said) if word in _FOR]
-    if against:
-        negated = all(any(0 < at - no <= 3 for no in against) for at in favour)
-        return False if negated else None
-    return True if favour or _HERE.search(text) else None
+    if len(said) > _MOST or any(sign not in _SIGNS for sign in signs):
+        return None
+    names = bool(own) and any(stem(word) in own for word in said)
+    kinds = [_SIGNS[sign] for sign in signs]
+    at = 0
+    before = ""
+    while at < len(said):
+        length = next((size for size in range(_LONGEST, 0, -1) if tuple(said[at : at + size]) in _PHRASES), 0)
+        if length:
+            kind = _PHRASES[tuple(said[at : at + length])]
+            last = said[at + length - 1]
+            # `not right`, `I don't agree`, `no consent`: the yes is part of the no before it
+            negated = before.endswith(("not", "n't")) or (before in ("no", "without") and stem(last) in own)
+            kinds.append("filler" if negated and kind == "yes" else kind)
+            before = last if kind == "no" else ""
+        elif not names or (said[at] not in SMALL and stem(said[at]) not in own):
+            return None
+        at += length or 1
+    return kinds

@@ -8,9 +8,11 @@ from typing import Any
 from inturn.agents.reading.choices import choose
 from inturn.agents.reading.dates import dates_in
 from inturn.agents.reading.emails import emails_in
+from inturn.agents.reading.kinds import is_agreement, is_name, is_past
 from inturn.agents.reading.leads import name_in
-from inturn.agents.reading.numbers import numbers_in
-from inturn.agents.reading.polarity import yes_or_no
+from inturn.agents.reading.mentions import aliases
+from inturn.agents.reading.polarity import opens_with, yes_or_no
+from inturn.agents.reading.quantities import quantities
 from inturn.agents.reading.words import words
 from inturn.workflows.definition import FieldDefinition
 from inturn.workflows.prose import is_prose
@@ -22,38 +24,30 @@ def value_in(field: FieldDefinition, phrase: str, today: date) -> Any:
         case "email":
             return field.check(_only([found.text for found in emails_in(phrase)], phrase))
         case "date":
-            return field.check(_date(phrase, today))
+            return field.check(_date(field, phrase, today))
         case "number" | "integer":
-            return field.check(_only(_numbers(phrase, today), phrase))
+            return field.check(_only(quantities(field, phrase, today), phrase))
         case "choice":
             return field.check(choose(field.choices, phrase))
         case "boolean":
-            return field.check(yes_or_no(phrase))
+            return field.check(_boolean(field, phrase))
         case "text":
             return _text(field, phrase)
 
 
-def is_name(field: FieldDefinition) -> bool:
-    return (
-        field.type == "text"
-        and field.pattern is None
-        and "name" in words(f"{field.name} {field.title}".replace("_", " "))
-    )
+def _boolean(field: FieldDefinition, phrase: str) -> bool | None:
+    answer = yes_or_no(phrase, aliases(field))
+    return opens_with(phrase) if answer is None and not is_agreement(field) else answer
 
 
-def _date(phrase: str, today: date) -> str:
-    found = dates_in(phrase, today)
+def _date(field: FieldDefinition, phrase: str, today: date) -> str:
+    found = dates_in(phrase, today, is_past=is_past(field))
     for each in found:
         if each.why:
             raise ValueError(each.why)
+        if is_past(field) and each.value is not None and each.value > today:
+            raise ValueError("lies in the future")
     return str(_only([each.value.isoformat() for each in found if each.value is not None], phrase))
-
-
-def _numbers(phrase: str, today: date) -> list[float | int]:
-    """Those that are no part of a date, if there are any."""
-    found, dates = numbers_in(phrase), dates_in(phrase, today)
-    apart = [each for each in found if not any(day.start < each.end and each.start < day.end for day in dates)]
-    return [each.value for each in apart or found]
 
 
 def _only(found: list[Any], phrase: str) -> Any:
@@ -70,7 +64,10 @@ def _text(field: FieldDefinition, phrase: str) -> str:
             raise ValueError("must be a sentence or two")
         return str(field.check(phrase))
     if is_name(field):
-        return str(field.check(name_in(phrase, is_asked=True) or phrase.strip(" .,!;")))
+        name = name_in(phrase, is_asked=True)
+        if not name:
+            raise ValueError("does not look like a name")
+        return str(field.check(name))
     text = phrase.strip(" ,;")
     if field.pattern is None and len(text.rpartition(" ")[2]) > 5:
         # the end of a sentence, and not of `Acme Inc.`

@@ -65,11 +65,15 @@ async def _mark(app: InTurn, numbers: range) -> None:
 
 
 async def _used(client: redis.Redis) -> int:
-    """Once it stands still: a growing table of keys is moved little by little, and is there twice meanwhile."""
+    """Once it stands still: a growing table of keys is moved little by little, and is there twice meanwhile.
+
+    Without the buffers of connections, which grow with what was sent at once, and shrink when they like.
+    """
     gives_up_at = time.monotonic() + PATIENCE_S
     last, since = -1, 0.0
     while time.monotonic() < gives_up_at:
-        used = int(client.info("memory")["used_memory"])
+        told = client.info("memory")
+        used = int(told["used_memory"]) - int(told["mem_clients_normal"])
         if abs(used - last) > 1024:
             last, since = used, time.monotonic()
         elif time.monotonic() - since > QUIET_S:

@@ -16,12 +16,18 @@ local function accept(key, lane, ident, message, keep_ms, is_fresh)
   end
 end
 
+-- Whether it stands behind all others, and there are others.
+local function is_last(key, ident)
+  local ends = redis.call('ZRANGE', prefix .. 'mail:' .. key, -1, -1)[1]
+  return ends:sub(23) == ident and redis.call('ZCARD', prefix .. 'mail:' .. key) > 1
+end
+
 -- Now the lane has something to do. A living lease is left alone: whoever ends it finds the message. So is a lane that
--- is ready for another message, which comes first and has not moved.
+-- is ready for another message, if the new one came behind all of them and changes nothing else.
 local function stir(key, lane, ident, has_moved)
   if is_leased(lane) then
     redis.call('ZADD', prefix .. 'alarms', 'LT', lane_ends(lane), key)
-  elseif has_moved or lane[READY] == '' or redis.call('ZRANGE', prefix .. 'mail:' .. key, 0, 0)[1]:sub(23) == ident then
+  elseif has_moved or lane[READY] == '' or not is_last(key, ident) then
     advance(key, lane)
   end
 end

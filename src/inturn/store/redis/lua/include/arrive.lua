@@ -113,16 +113,14 @@ local function interrupt(key, lane, ident, message, policy, window)
   end
 end
 
--- may_interrupt: false for what a turn sends to its own lane. Answers whether others than the new message have moved.
+-- may_interrupt: false for what a turn sends to its own lane. Answers whether more than the new message may have changed.
 local function arrive(key, lane, ident, message, keep_ms, is_fresh, may_interrupt)
   if may_interrupt and lane[HOLDER] ~= '' and not is_leased(lane) then take_lane_away(key, lane, 'expired') end
   accept(key, lane, ident, message, keep_ms, is_fresh)
   if message[RULE] == '' then return false end
   local policy, _, _, _, _, window = rule_of(message)
-  local has_moved = false
   if policy == 'latest' or policy == 'rollback' then
-    local count, cuts = supersede(key, lane, ident, window)
-    has_moved = count > 0
+    local _, cuts = supersede(key, lane, ident, window)
     if cuts > 0 then -- it takes the place of one that has interrupted already
       message[M_CUTS] = cuts
       save_message(key, ident, message)
@@ -131,7 +129,7 @@ local function arrive(key, lane, ident, message, keep_ms, is_fresh, may_interrup
   if may_interrupt and (policy == 'interrupt' or policy == 'rollback') then
     interrupt(key, lane, ident, message, policy, window)
   end
-  return has_moved
+  return true -- others may have moved, and how long the head waits for quiet may have changed
 end
 
 -- It arrives later. Until then it is in no mailbox, so that it holds up nobody, and does not keep the state alive.

@@ -1,0 +1,45 @@
+"""What a field is about, guessed from its words, since a definition does not say it: a person's name, a count, a past day."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from inturn.agents.reading.words import words
+from inturn.workflows.definition import FieldDefinition
+
+_THINGS = frozenset([
+    "company", "organisation", "organization", "business", "firm", "product", "project", "file", "host", "domain", "user",
+    "team", "brand", "account", "app", "server", "database", "table", "event", "device", "school", "city", "street",
+])  # fmt: skip
+_COUNT = re.compile(r"\bhow many\b|\bnumber of\b|\bcount\b|\b(?:people|persons|users|guests|seats|pieces)\b")
+_PAST = re.compile(r"\bsince\b|\bwhen did\b|\b(?:began|begun|started|happened|occurred|noticed|born|birth)\b")
+_AGREEMENT = re.compile(r"\b(?:agree|agreement|consent|accept|allow|permit|permission|approve|terms|privacy)\b|\bmay we\b")
+
+
+def is_name(field: FieldDefinition) -> bool:
+    """A person's name: what it may look like is known, unlike that of a company or a file."""
+    own = set(words(f"{field.name} {field.title}".replace("_", " ")))
+    return field.type == "text" and field.pattern is None and "name" in own and not own & _THINGS
+
+
+@lru_cache(maxsize=4096)
+def is_count(field: FieldDefinition) -> bool:
+    """How many there are of something: never below 0, and no share."""
+    return bool(_COUNT.search(_question(field)))
+
+
+@lru_cache(maxsize=4096)
+def is_past(field: FieldDefinition) -> bool:
+    """A day that cannot lie ahead. The bare name is not enough: `since` alone may be anything."""
+    return bool(_PAST.search(_question(field)))
+
+
+@lru_cache(maxsize=4096)
+def is_agreement(field: FieldDefinition) -> bool:
+    """Something that somebody agrees to: an answer with conditions is none."""
+    return bool(_AGREEMENT.search(f"{field.name} {_question(field)}".casefold().replace("_", " ")))
+
+
+def _question(field: FieldDefinition) -> str:
+    return f"{field.label} {field.prompt}".casefold()
