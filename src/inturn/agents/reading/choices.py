@@ -12,6 +12,9 @@ _ORDINALS = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", 
 _NUMBER = re.compile(r"(?:option|choice|number|no\.?|nr\.?|#)?\s*#?\s*([0-9]{1,4})\s*[.)]?", re.IGNORECASE)
 _PLACE = re.compile(rf"(?:the\s)?({'|'.join(_ORDINALS)}|last)(?:\s(?:one|option|choice))?[.!]?", re.IGNORECASE)
 _NOT = frozenset(["not", "isn't", "no", "never", "without"])
+_WEAK = frozenset(["cannot", "not", "no", "never", "only"])
+"""Words of a label that alone do not tell it from another: `we cannot work` says nothing of some people."""
+_SAME = ({"phone", "telephone", "call", "ring"}, {"email", "mail"}, {"chat", "live-chat"})
 _CLOSE = 0.8
 _LONGEST = 80
 
@@ -85,7 +88,12 @@ def _by_words(choices: Sequence[str], phrase: str) -> list[str]:
     begins = [choice for choice in choices if choice.casefold().startswith(phrase.casefold())]
     if begins and len(phrase) >= 2:
         return begins
-    return [choice for choice in choices if all(_has(choice, word) for word in telling)]
+    fitting = [choice for choice in choices if all(_has(choice, word) for word in telling)]
+    by_word = [[choice for choice in choices if _has(choice, word)] for word in telling if word not in _WEAK]
+    if len(fitting) == 1 and fitting in by_word:
+        return fitting
+    # `chat or phone`, `we cannot work`: each word means choices, and none of the words means one that all of them fit
+    return [choice for choice in choices if any(choice in each for each in by_word)] if all(by_word) else []
 
 
 _LEAD = frozenset([
@@ -97,6 +105,8 @@ _LEAD = frozenset([
 def _has(choice: str, word: str) -> bool:
     """`login` is in `Cannot log in`, too."""
     own = words(choice)
+    if any(word in same and same & set(own) for same in _SAME):
+        return True
     begins = any(stem(each) == stem(word) or (len(word) >= 3 and each.startswith(word)) for each in own)
     return begins or (len(word) >= 5 and word in "".join(own))
 
@@ -107,14 +117,17 @@ def _nearly(choices: Sequence[str], phrase: str) -> list[str]:
     said = [word for word in words(phrase) if word not in STOP and word not in _LEAD]
     best, fitting = _CLOSE, []
     for choice in choices:
-        near = max(
-            (_likeness(label, said) for label in (words(choice), *([each] for each in words(choice)))), default=0.0
-        )
+        near = max((_likeness(label, said) for label in _labels(choice)), default=0.0)
         if near > best:
             best, fitting = near, [choice]
         elif near == best and near > _CLOSE:
             fitting.append(choice)
     return fitting
+
+
+def _labels(choice: str) -> list[list[str]]:
+    """The whole label, and each word of it that tells."""
+    return [words(choice), *([each] for each in words(choice) if each not in _WEAK)]
 
 
 def _likeness(label: Sequence[str], said: Sequence[str]) -> float:

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import date
+from itertools import pairwise
 from typing import Any
 
 from inturn.agents.reading.choices import Ambiguous, choose, is_everyday, named
 from inturn.agents.reading.dates import dates_in
-from inturn.agents.reading.mentions import aliases
+from inturn.agents.reading.kinds import is_past
+from inturn.agents.reading.mentions import aliases, says_only
 from inturn.agents.reading.numbers import FoundNumber, numbers_in
-from inturn.agents.reading.polarity import leaning
+from inturn.agents.reading.polarity import yes_or_no
+from inturn.agents.reading.quantities import free_numbers
 from inturn.agents.reading.words import Span, stem, stems, words
 from inturn.workflows.definition import FieldDefinition
 
+_RANGE = re.compile(r"\s?(?:-|–|to|or|and|of|out of)\s?", re.IGNORECASE)  # noqa: RUF001
 Finding = tuple[str, Any, Span, bool]
 """The field's name, its value, the clause, and whether the clause has nothing else to say."""
 
 
 class Careful:
-    def __init__(self, fields: Sequence[FieldDefinition], today: date) -> None:
+    """`is_known`: the fields are filled already, so that a clause must say nothing but the new value."""
+
+    def __init__(self, fields: Sequence[FieldDefinition], today: date, *, is_known: bool = False) -> None:
         self._fields = fields
         self._today = today
+        self._is_known = is_known
+        self._meant: dict[tuple[str, str], str | None] = {}
 
     def find(self, spans: Sequence[Span]) -> Iterator[Finding]:
         for field in self._fields:
@@ -31,12 +40,12 @@ class Careful:
 
     def _field(self, field: FieldDefinition, spans: Sequence[Span]) -> Finding | None:
         if field.type == "choice":
-            return self._choice(field, spans)
+            return None if self._is_known else self._choice(field, spans)
         if field.type in ("text", "email"):
             return None
         for span in spans:
             said = {stem(word) for word in words(span.text)}
-            if not said & self._own(field):
+            if not said & self._own(field) or (self._is_known and not self._is_all(field, span.text)):
                 continue
             value = self._value(field, span.text)
             if value is None:
@@ -47,6 +56,14 @@ class Careful:
                 continue
         return None
 
+    def _is_all(self, field: FieldDefinition, text: str) -> bool:
+        if field.type == "boolean":
+            # `this request is not right` has a word of the consent to store this request, and is not about it
+            return bool({stem(word) for word in words(field.name.replace("_", " "))} & {stem(word) for word in words(text)})
+        value = {word for each in dates_in(text, self._today) for word in words(text[each.start : each.end])}
+        value |= {word for each in numbers_in(text) for word in words(text[each.start : each.end])}
+        return says_only(text, value, aliases(field))
+
     def _own(self, field: FieldDefinition) -> frozenset[str]:
         """Words that name this field and no other one that is open."""
         others = [aliases(other) for other in self._fields if other is not field]
@@ -54,19 +71,23 @@ class Careful:
 
     def _value(self, field: FieldDefinition, text: str) -> Any:
         if field.type == "boolean":
-            return leaning(text)
-        dates = dates_in(text, self._today)
+            return yes_or_no(text, aliases(field))
         if field.type == "date":
-            found = [each.value.isoformat() for each in dates if each.value is not None]
-            return found[0] if len(found) == len(dates) == 1 else None
-        numbers = [
-            each for each in numbers_in(text)
-            if not any(day.start < each.end and each.start < day.end for day in dates)
-        ]  # fmt: skip
+            return self._date(field, text)
+        numbers = free_numbers(field, text, self._today)
+        if any(_RANGE.fullmatch(text[one.end : other.start]) for one, other in pairwise(numbers)):
+            return None
         if len(numbers) > 1:
             # of `error 500 for 12 people` it is the one beside a word of the field
             numbers = [each for each in numbers if self._own(field) & _beside(text, each)]
-        return numbers[0].value if len(numbers) == 1 else None
+        if len(numbers) != 1 or numbers[0].is_share or numbers[0].value < 0:
+            return None
+        return numbers[0].value
+
+    def _date(self, field: FieldDefinition, text: str) -> str | None:
+        dates = dates_in(text, self._today, is_past=is_past(field))
+        day = dates[0].value if len(dates) == 1 else None
+        return None if day is None or (is_past(field) and day > self._today) else day.isoformat()
 
     def _choice(self, field: FieldDefinition, spans: Sequence[Span]) -> Finding | None:
         hits = [
@@ -85,18 +106,20 @@ class Careful:
             telling = stems(span.text)
             if len(words(span.text)) > 5 or len(telling) != 1 or len(next(iter(telling))) < 4:
                 continue
-            meant = [other for other in self._fields if other.type == "choice" and _chosen(other, span.text)]
+            meant = [other for other in self._fields if other.type == "choice" and self._chosen(other, span.text)]
             if meant == [field]:
-                return field.name, _chosen(field, span.text), span, True
+                return field.name, self._chosen(field, span.text), span, True
         return None
+
+    def _chosen(self, field: FieldDefinition, text: str) -> str | None:
+        """Comparing words is slow, and each field asks for all the others."""
+        if (field.name, text) not in self._meant:
+            try:
+                self._meant[field.name, text] = choose(field.choices, text)
+            except Ambiguous:
+                self._meant[field.name, text] = None
+        return self._meant[field.name, text]
 
 
 def _beside(text: str, number: FoundNumber) -> set[str]:
     return {stem(word) for word in (*words(text[: number.start])[-1:], *words(text[number.end :])[:1])}
-
-
-def _chosen(field: FieldDefinition, text: str) -> str | None:
-    try:
-        return choose(field.choices, text)
-    except Ambiguous:
-        return None

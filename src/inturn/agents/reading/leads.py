@@ -8,20 +8,22 @@ from inturn.agents.reading.words import STOP, words
 
 _HELLO = re.compile(
     r"(?:(?:hi|hello|hey|hiya|howdy|greetings|good (?:morning|afternoon|evening|day))"
-    r"(?: (?:there|all|everyone|team))?[\s,.!]*)+",
+    r"(?: (?:there|all|everyone|team))?[\s,.!]*){1,9}",
     re.IGNORECASE,
 )
 _THANKS = re.compile(
     r"(?:many )?(?:thanks|thank you|thx|cheers)(?: (?:a lot|so much|very much))?[\s.!]*", re.IGNORECASE
 )
 _NAME = re.compile(
-    r"(?:(?:hi|hello|hey|well|so|yes|sure|ok|okay|and|it's me|actually|sorry|no)[\s,.!]+)*"
-    r"(?:my (?:full |first |last )?name(?: is|'s)|the name(?: is|'s)|name's|i am|i'm|im|this is|it is|it's|call me|"
-    r"they call me|that is|that's|i meant)\s+",
+    r"(?:(?:hi|hello|hey|well|so|yes|sure|ok|okay|and|it's me|actually|sorry|no)[\s,.!]+){0,9}"
+    r"(?:(?P<sure>my (?:full |first |last )?name(?: is|'s)|the name(?: is|'s)|name's)|"
+    r"(?P<any>i am|i'm|im|this is|it is|it's|call me|they call me|that is|that's)|"
+    r"i meant|i mean|(?:it )?should be)\s+",
     re.IGNORECASE,
 )
+"""`sure` speaks of a name; `any` is followed by anything, a name among others; the rest corrects one."""
 _LEAD = re.compile(
-    r"(?:(?:well|so|um|uh|hmm|ok|okay|and|also|but|actually|sorry|please|oh)[\s,.!:]+)+", re.IGNORECASE
+    r"(?:(?:well|so|um|uh|hmm|ok|okay|and|also|but|actually|sorry|please|oh)[\s,.!:]+){1,9}", re.IGNORECASE
 )  # fmt: skip
 _ASKING = re.compile(
     r"(?:what|how|why|when|who|where|which|whose|can|could|do|does|did|is|are|will|would|should|may|am|have|has)\b",
@@ -31,7 +33,7 @@ _HERE = re.compile(r"\s(?:here|speaking)$", re.IGNORECASE)
 _COMMANDS = {
     "back": "back|go back|previous|previous question|one step back|step back|undo|return",
     "skip": "skip|skip it|skip this|skip this one|skip that|pass|next|next question|leave it|leave it empty|n/a|na|"
-    "not applicable|prefer not to say|i'd rather not say|rather not say|i don't know|don't know|no idea|"
+    "not applicable|prefer not to say|i'd rather not say|rather not say|i don't know|don't know|no idea|i have no idea|"
     "not sure|i'm not sure",
     "help": "help|help me|help please|please help|i need help|info|information|about|what|huh|what do you mean|"
     "i don't understand|i do not understand|what should i do|what can i do|what can i ask",
@@ -71,8 +73,17 @@ def after_lead(text: str) -> str:
     return text[found.end() :] if found else text
 
 
+def after_introduction(text: str) -> str:
+    """`It should be …` without its beginning."""
+    found = _NAME.match(text)
+    return text[found.end() :] if found else text
+
+
 def name_in(text: str, *, is_asked: bool) -> str:
-    """The name that a clause introduces, or ''. Who was asked for a name may write it small, and without a lead-in."""
+    """The name that a clause introduces, or ''. Who was asked for a name may write it small, and without a lead-in.
+
+    After `I am` or `it is` only capitals make it a name: people are also locked out, and things urgent.
+    """
     found = _NAME.match(text)
     if found is None and not is_asked:
         return ""
@@ -81,13 +92,24 @@ def name_in(text: str, *, is_asked: bool) -> str:
     said = name.split()
     if not 1 <= len(said) <= 5 or any(character.isdigit() or character in "@?/\\" for character in name):
         return ""
-    capital = all(word[0].isupper() or word.casefold() in _PARTICLES for word in said)
-    sure = found is not None and "name" in found.group().casefold()
-    if not capital and not sure and (not is_asked or any(word in STOP or word.endswith("ing") for word in words(name))):
+    if not words(name) or said[0].casefold() in _ARTICLES or _NO_NAMES & set(words(name)):
         return ""
-    return name if words(name) else ""
+    if all(word[0].isupper() or not word[0].isascii() or word.casefold() in _PARTICLES for word in said):
+        is_shout = found is not None and bool(found["any"]) and any(len(word) > 2 and word.isupper() for word in said)
+        return "" if is_shout and not text.isupper() else name
+    may_be_small = is_asked if found is None or not (found["sure"] or found["any"]) else bool(found["sure"])
+    is_sentence = any(word in STOP and word not in _PARTICLES or word.endswith("ing") for word in words(name))
+    return name if may_be_small and not is_sentence else ""
 
 
 _PARTICLES = frozenset([
     "van", "von", "der", "de", "la", "le", "da", "di", "bin", "ibn", "al", "of", "the", "del", "dos", "du", "el", "y",
 ])  # fmt: skip
+_ARTICLES = frozenset(["the", "a", "an", "of", "not", "from"])
+_NO_NAMES = frozenset([
+    "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "january", "february", "july",
+    "september", "october", "november", "december", "today", "tomorrow", "yesterday", "none", "nobody", "anonymous",
+    "unknown", "name", "secret", "private", "urgent", "asap", "ceo", "cto", "cfo", "manager", "boss", "customer", "admin",
+    "administrator", "locked", "stuck", "lost", "angry", "broken", "down", "slow", "wrong", "ridiculous", "business",
+])  # fmt: skip
+"""What stands where a name could, and is none."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 
+from inturn.agents.reading.polarity import is_plain
 from inturn.agents.reading.words import STOP, Span, stem, words
 from inturn.workflows.definition import FieldDefinition
 
@@ -18,6 +20,8 @@ CORRECTING = re.compile(
 _FILLERS = STOP | {
     "actually", "sorry", "well", "correction", "oops", "wait", "new", "preferred", "own", "full", "main",
 }  # fmt: skip
+_NEW = re.compile(r"\b(?:different|another|new)\b", re.IGNORECASE)
+_BESIDES = frozenset(["also", "too", "and", "or", "both", "as", "well", "add", "not", "no", "like"])
 _ALSO = {"email": {"email", "mail"}, "date": {"dat"}, "number": {"number"}, "integer": {"number"}}
 
 
@@ -43,7 +47,7 @@ def aliases(field: FieldDefinition) -> frozenset[str]:
 
 def labelled(clause: Span, fields: Sequence[FieldDefinition]) -> Labelled | None:
     """Reads `<the field> is <value>`. Everything before the link must name the field, or ask for a change of it."""
-    for link in list(_LINK.finditer(clause.text))[:8]:
+    for link in islice(_LINK.finditer(clause.text), 8):
         before = clause.text[: link.start()]
         value = clause.text[link.end() :]
         if not value.strip():
@@ -59,9 +63,23 @@ def labelled(clause: Span, fields: Sequence[FieldDefinition]) -> Labelled | None
 
 def wants_to_change(text: str, fields: Sequence[FieldDefinition]) -> FieldDefinition | None:
     """The field of `change the product`, without a value. A longer message tells of other things."""
-    if len(words(text)) > 8 or not (_CHANGE.search(text) or CORRECTING.search(text)):
+    if len(words(text)) > 8 or not (asks_for_change(text) or CORRECTING.search(text) or _NEW.search(text)):
         return None
     return _named(text, fields, is_whole=False)
+
+
+def asks_for_change(text: str) -> bool:
+    return bool(_CHANGE.search(text))
+
+
+def says_only(text: str, value: Collection[str], own: Collection[str]) -> bool:
+    """`Make it Website please`: nothing beside the value and the words (stems) that name its field, nor a second value."""
+    clear = _CHANGE.sub(" ", CORRECTING.sub(" ", text))
+    return not any(
+        word in _BESIDES or not (word in _FILLERS or is_plain(word) or word.isdecimal() or stem(word) in own)
+        for word in words(clear)
+        if word not in value
+    )
 
 
 def mentioned(text: str, fields: Iterable[FieldDefinition]) -> FieldDefinition | None:

@@ -12,19 +12,24 @@ from datetime import date
 from typing import Any
 
 from inturn.agents.reading import leads
+from inturn.agents.reading.choices import Ambiguous
 from inturn.agents.reading.emails import emails_in
 from inturn.agents.reading.finders import Careful, Finding
+from inturn.agents.reading.kinds import is_name
 from inturn.agents.reading.mentions import CORRECTING, Labelled, labelled
 from inturn.agents.reading.polarity import is_plain
-from inturn.agents.reading.remainder import Remainder
-from inturn.agents.reading.values import is_name, value_in
-from inturn.agents.reading.words import STOP, Span, clauses, sentences, tidy, words
+from inturn.agents.reading.remainder import Remainder, parts_of
+from inturn.agents.reading.values import value_in
+from inturn.agents.reading.words import STOP, Span, sentences, tidy, words
 from inturn.workflows.definition import FieldDefinition, WorkflowDefinition
 from inturn.workflows.prose import is_prose
 
 _REACH = frozenset([
     "reach", "contact", "email", "mail", "address", "write", "use", "via", "under", "or", "send", "reply",
 ])  # fmt: skip
+
+_MOST_QUESTIONS = 5
+"""Of one message that are answered: each is held against every topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,7 @@ class _Message:
         self.asked = place.asked
         self.reading = Reading()
         self.fields = self._in_order()
+        self.parts = parts_of(text)
         self.left = Remainder(text)
 
     def _in_order(self) -> Sequence[FieldDefinition]:
@@ -76,22 +82,31 @@ class _Message:
         return list(dict.fromkeys([*first, *missing, *known]))
 
     def read(self) -> Reading:
+        """From what is surest to what is left over: each step takes its words away from those after it."""
+        # the label of a choice, or a correction, is the whole message: nothing may be picked out of it
         self._whole_answer()
         if self.asked is None or self.asked.name not in self.reading.found:
             self._meant()
         if self.reading.found:
             return self.reading
+        # before the questions, since `could you change the product to Website?` is a correction
         self._labels()
+        # before anything is guessed, since a number or a choice in a question is no answer
         self._set_questions_aside()
+        # an address looks like nothing else, and must not end up in a name or a text
         self._addresses()
+        # before the choices: `Will Page` is a name although a word of it may be like a choice
         self._names()
+        # the question comes before what nobody asked for, and sees all the words that are left, to notice a doubt
         self._asked_for()
-        for name, value, span, is_short in self._unasked():
-            self.reading.found.setdefault(name, value)
-            if is_short:
-                self.left.use(span)
+        self._unasked()
+        # `yes, and call me by phone`: without what was just found, only the yes is left
+        if self.asked is not None and self.asked.type == "boolean":
+            self._asked_for()
+        # texts take whatever there is, so they come last, and a lone yes or no is kept from them
         self._plain_words()
         self._texts()
+        # only now is it known that nothing was understood
         self._explain()
         return self.reading
 
@@ -108,28 +123,16 @@ class _Message:
         found = CORRECTING.search(self.text)
         if last is None or found is None or found.start() > 4 or is_prose(last) or len(self.text) > 200:
             return
-        if any(labelled(clause, self.fields) for sentence in sentences(self.text) for clause in clauses(sentence)):
+        if any(labelled(clause, self.fields) for _, clause in self.parts):
             return
         phrase = leads.after_lead(self.text[found.end() :].lstrip(" ,:.-"))
-        for lead in (
-            "it's ",
-            "it is ",
-            "that's ",
-            "i meant ",
-            "i mean ",
-            "should be ",
-            "it should be ",
-            "i'm ",
-            "i am ",
-        ):
-            if phrase.casefold().startswith(lead):
-                phrase = phrase[len(lead) :]
-        if last.type == "text" and (not is_name(last) or not leads.name_in(phrase, is_asked=True)):
-            return
-        self._take(last, phrase, is_quiet=True)
+        if is_name(last):
+            self._take(last, phrase, is_quiet=True)
+        elif last.type != "text":
+            self._take(last, leads.after_introduction(phrase), is_quiet=True)
 
     def _labels(self) -> None:
-        parts = [(sentence, clause) for sentence in sentences(self.text) for clause in clauses(sentence)]
+        parts = self.parts
         labels = [labelled(clause, self.fields) for _, clause in parts]
         prose_asked = self.asked is not None and is_prose(self.asked)
         for number, label in enumerate(labels):
@@ -159,7 +162,8 @@ class _Message:
         for sentence in sentences(self.text):
             short = len(words(sentence.text)) <= 3 and self.asked is not None and self.asked.type != "text"
             if leads.is_question(sentence.text) and not short and not self.left.is_touched(sentence):
-                self.reading.questions.append(sentence.text)
+                if len(self.reading.questions) < _MOST_QUESTIONS:
+                    self.reading.questions.append(sentence.text)
                 self.left.take(sentence)
 
     def _addresses(self) -> None:
@@ -194,28 +198,59 @@ class _Message:
                 lone = each is self.asked and len(spans) <= 2
                 for span in spans:
                     name = "" if is_plain(span.text) else leads.name_in(span.text, is_asked=lone)
-                    if name and not leads.is_greeting(span.text) and self._take(each, name, is_quiet=True):
+                    if leads.is_greeting(span.text) or self._is_choice(name):
+                        continue
+                    if name and self._take(each, name, is_quiet=True):
                         self.left.take(span)
                         break
                 return
 
+    def _is_choice(self, name: str) -> bool:
+        """`API`, when somebody was asked for a name."""
+        return any(words(choice) == words(name) for each in self.fields for choice in each.choices)
+
     def _asked_for(self) -> None:
-        each = self.asked
-        if each is None or each.type in ("text", "email") or each.name in self.reading.found:
+        """All that is left is read as one answer: half of `between 5 and 10` would be a wrong one."""
+        each, rest = self.asked, self.left.text()
+        if each is None or each.type in ("text", "email") or each.name in self.reading.found or not rest:
             return
-        rest = self.left.text()
-        if rest and self._take(each, rest, is_quiet=True):
+        if self._take(each, rest, is_quiet=True, is_doubt_told=True):
             if len(words(rest)) <= 6:
                 self.left.use(Span(rest, 0, len(self.text)))
-            return
-        for span in self.left.spans():
-            if self._take(each, span.text, is_quiet=True):
-                self.left.use(span)
-                return
+        elif each.type == "choice" and not self.reading.refused:
+            self._chosen_in_a_clause(each)
 
-    def _unasked(self) -> Iterable[Finding]:
+    def _chosen_in_a_clause(self, each: FieldDefinition) -> None:
+        """`It's not billing, it's a crash`: the clauses that mean a choice must all mean the same one."""
+        meant: dict[str, Span] = {}
+        for span in self.left.spans():
+            try:
+                meant[value_in(each, span.text, self.place.today)] = span
+            except Ambiguous as error:
+                self.reading.refused.append(Refused(each, span.text, str(error)))
+                return
+            except ValueError:
+                continue
+        if len(meant) > 1:
+            self.reading.refused.append(Refused(each, self.text, str(Ambiguous(list(meant)))))
+        for value, span in meant.items() if len(meant) == 1 else ():
+            self.reading.found[each.name] = value
+            self.left.use(span)
+
+    def _unasked(self) -> None:
         """Words that answered one question may tell more: `12 people since yesterday`."""
-        return Careful(self._open_fields(), self.place.today).find(self.left.spans(with_used=True))
+        for name, value, span, is_short in self._findings():
+            self.reading.found.setdefault(name, value)
+            if is_short:
+                self.left.use(span)
+
+    def _findings(self) -> Iterable[Finding]:
+        spans = self.left.spans(with_used=True)
+        doubted = [each.field for each in self.reading.refused]
+        yield from Careful([each for each in self._open_fields() if each not in doubted], self.place.today).find(spans)
+        if self.asked is None or (CORRECTING.search(self.text) and not is_prose(self.asked)):
+            known = [each for each in self.fields if each.name in self.place.collected]
+            yield from Careful(known, self.place.today, is_known=True).find(spans)
 
     def _open_fields(self) -> list[FieldDefinition]:
         known = {**self.place.collected, **self.reading.found}
@@ -257,11 +292,12 @@ class _Message:
             why = str(error)
         self.reading.refused.append(Refused(self.asked, self.text, why))
 
-    def _take(self, each: FieldDefinition, phrase: str, *, is_quiet: bool) -> bool:
+    def _take(self, each: FieldDefinition, phrase: str, *, is_quiet: bool, is_doubt_told: bool = False) -> bool:
+        """`is_quiet`: what does not fit is not worth a word, unless it could be two things and `is_doubt_told`."""
         try:
             self.reading.found[each.name] = value_in(each, phrase, self.place.today)
         except ValueError as error:
-            if not is_quiet:
+            if not is_quiet or (is_doubt_told and str(error).startswith("could be")):
                 self.reading.refused.append(Refused(each, phrase, str(error)))
             return False
         return True

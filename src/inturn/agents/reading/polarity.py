@@ -86,7 +86,8 @@ def _kinds(text: str, own: Collection[str]) -> list[str] | None:
     at = 0
     before = ""
     while at < len(said):
-        length = next((size for size in range(_LONGEST, 0, -1) if tuple(said[at : at + size]) in _PHRASES), 0)
+        longest = min(_LONGEST, len(said) - at)
+        length = next((size for size in range(longest, 0, -1) if tuple(said[at : at + size]) in _PHRASES), 0)
         if length:
             kind = _PHRASES[tuple(said[at : at + length])]
             last = said[at + length - 1]

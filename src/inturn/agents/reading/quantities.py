@@ -12,10 +12,11 @@ from inturn.agents.reading.words import stem, words
 from inturn.workflows.definition import FieldDefinition
 
 _OF_SOMETHING = re.compile(
-    r"\b(?P<of>error|code|version|v|release|build|status|http|port|line|page|room|ticket|order|invoice|step|chapter|"
+    r"\b(?P<of>error|code|version|v|release|build|status|http|port|line|page|ticket|invoice|"
     r"ios|android|windows|half of|half|third of|quarter of|most of|some of|part of)(?:\s(?:no\.?|number|nr\.?|#))?[\s:#.]*$",
     re.IGNORECASE,
 )
+_UNITS = {stem(word) for word in ("day", "week", "month", "year", "hour", "minute")}
 _AND_ME = re.compile(r"\b(?:me|myself|i),? (?:and|plus)\b|\b(?:and|plus) (?:me|myself|i)\b", re.IGNORECASE)
 _VAGUE = re.compile(
     r"(?:(?:i think|about|almost|nearly|just|only)\s)?(?:all(?: of (?:us|them))?|everyone|everybody|(?:the|our) whole \w+|"
@@ -47,7 +48,7 @@ def free_numbers(field: FieldDefinition, text: str, today: date) -> list[FoundNu
     own = {stem(word) for word in words(f"{field.name} {field.label} {field.prompt}".replace("_", " "))}
     dates = [
         day for day in dates_in(text, today, is_past=True)
-        if not own & {stem(word) for word in words(text[day.start : day.end])} - {"in", "for", "the"}
+        if not own & _UNITS & {stem(word) for word in words(text[day.start : day.end])}
     ]  # fmt: skip
     return [each for each in numbers_in(text) if not _is_in(each, dates) and not _is_of_something(text, each, own)]
 

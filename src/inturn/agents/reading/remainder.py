@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from inturn.agents.reading.words import Span, clauses, sentences
 
 _JOINTS = frozenset(["and", "but", "also", "plus", "so", "then", "or"])
+MOST_CLAUSES = 50
+"""Of a longer message the clauses after these are only prose: whoever fills in fields does not write so many."""
 _MARKS = " \n,.;:!()<>\"'-"
+
+
+def parts_of(text: str) -> list[tuple[Span, Span]]:
+    """The clauses that are read for fields, each with its sentence."""
+    every = ((sentence, clause) for sentence in sentences(text) for clause in clauses(sentence))
+    return list(islice(every, MOST_CLAUSES))
 
 
 class Remainder:
     def __init__(self, text: str) -> None:
         self._whole = Span(text, 0, len(text))
-        self._parts = [clause for sentence in sentences(text) for clause in clauses(sentence)]
+        self._parts = [clause for _, clause in parts_of(text)]
         self._gone: list[Span] = []
         self._used: list[Span] = []
 

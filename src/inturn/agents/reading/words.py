@@ -12,7 +12,12 @@ _SAME = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "“": '"', "”": '"'
 _BLANKS = re.compile(r"[^\S\n]+")
 _CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _BREAK = re.compile(r"(?<=[.!?;])(?<!\b[DMS]r\.)(?<!\bM[rs]s\.)(?<!\bMs\.)(?<!\bProf\.)\s+|\s*\n\s*")
-_CLAUSE = re.compile(r"(?<!\d),\s+|,\s+(?!\d)|,?\s+(?:and|but|plus|also)\s+(?:also\s+)?|\s+[-–]\s+", re.IGNORECASE)  # noqa: RUF001
+_CLAUSE = re.compile(
+    r"(?<!\d),\s+|,\s+(?!\d)|(?<!\d),?\s+and\s+(?:also\s+)?|,?\s+and\s+(?:also\s+)?(?!\d)|"
+    r",?\s+(?:but|plus|also)\s+(?:also\s+)?|\s+[-–]\s+",  # noqa: RUF001
+    re.IGNORECASE,
+)
+_BETWEEN = re.compile(r"\bbetween\s\S{1,20}$", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 
 STOP = frozenset([
@@ -48,13 +53,15 @@ def sentences(text: str) -> list[Span]:
 
 
 def clauses(sentence: Span) -> list[Span]:
-    """Parts between commas, `and` and `but`; a comma inside `30, 2026` joins."""
+    """Parts between commas, `and` and `but`; a comma inside `30, 2026` joins, and so does the `and` of `5 and 10`."""
     return _cut(sentence, _CLAUSE)
 
 
 def _cut(whole: Span, at: re.Pattern[str]) -> list[Span]:
     parts, begin = [], 0
     for found in at.finditer(whole.text):
+        if _BETWEEN.search(whole.text[max(0, found.start() - 40) : found.start()]):
+            continue
         parts.append((begin, found.start()))
         begin = found.end()
     parts.append((begin, len(whole.text)))

@@ -9,8 +9,9 @@ from typing import Any
 from inturn.agents.protocol import Ask, Situation
 from inturn.agents.reading import leads
 from inturn.agents.reading.choices import named
-from inturn.agents.reading.mentions import mentioned, wants_to_change
+from inturn.agents.reading.mentions import aliases, asks_for_change, mentioned, says_only, wants_to_change
 from inturn.agents.reading.message import Place, Reading, Refused, read_message
+from inturn.agents.reading.objections import objection
 from inturn.agents.reading.polarity import is_plain, yes_or_no
 from inturn.agents.reading.topics import answer_to
 from inturn.agents.reading.words import quoted, tidy, words
@@ -161,32 +162,47 @@ class _Turn:
         return self._go_on(["All right, we leave that out."])
 
     def _confirm(self) -> Reply:
-        known = self._known()
+        """Completes at a yes that is nothing but a yes; whatever else is said is a correction, or asked back."""
+        decision = yes_or_no(self.text)
+        if decision is not None:
+            return self._decide(decision)
         reading = read_message(self.text, Place(self.definition, self.before, None, None, self.today))
-        found = reading.found or self._choices_named()
-        if any(self.before.get(name) != value for name, value in found.items()):
-            return self._go_on([wording.refused(each) for each in reading.refused], found)
-        wanted = wants_to_change(self.text, known)
-        if wanted is None and self.notes.asked == CHANGE:
-            wanted = mentioned(self.text, known)
+        choice, is_sure = self._choice_named()
+        found = reading.found or (dict([choice]) if choice and is_sure else {})
+        said = [wording.refused(each) for each in reading.refused]
+        if found:
+            return self._go_on(said, found)
+        wanted = self._to_change() or (self.definition.by_name[choice[0]] if choice else None)
+        objects = objection(self.text)
+        unsent = [wording.UNSENT] if objects else []
         if wanted is not None:
-            return self._ask_again(wanted, [wording.refused(each) for each in reading.refused])
-        said = self._answers(reading, None)
-        if said:
-            return self._go_on(said)
-        return self._decide(yes_or_no(self.text))
+            return self._ask_again(wanted, unsent + said)
+        answers = self._answers(reading, None)
+        if answers:
+            return self._go_on(unsent + answers)
+        if self.notes.asked == CHANGE or objects == "wrong" or asks_for_change(self.text):
+            return self._what_to_change(unsent or [f"I did not understand {quoted(self.text)}."])
+        answer = self._request()
+        if unsent:
+            return self._go_on([*unsent, answer or ""])
+        return self._go_on([answer or f"I did not understand {quoted(self.text)}. Please say yes or no."])
 
-    def _decide(self, decision: bool | None) -> Reply:
+    def _decide(self, decision: bool) -> Reply:
         if self.notes.asked == CHANGE:
-            if decision is False:
+            if not decision:
                 return self._go_on(["All right, nothing is changed."])
             return self._what_to_change([f"I did not understand {quoted(self.text)}."])
-        if decision is None:
-            answer = self._request()
-            return self._go_on([answer or f"I did not understand {quoted(self.text)}. Please say yes or no."])
-        if decision and not {"but", "except", "change"} & set(words(self.text)):
-            return self._complete()
-        return self._what_to_change([])
+        return self._complete() if decision else self._what_to_change([])
+
+    def _to_change(self) -> FieldDefinition | None:
+        """The field that a message without a value wants to change."""
+        wanted = wants_to_change(self.text, self._known())
+        if wanted is None and self.notes.asked == CHANGE:
+            wanted = mentioned(self.text, self._known())
+        if wanted is None and objection(self.text):
+            # `I withdraw my consent`
+            wanted = mentioned(self.text, [each for each in self._known() if each.type == "boolean"])
+        return wanted
 
     def _what_to_change(self, said: list[str]) -> Reply:
         self.notes.asked = CHANGE
@@ -194,10 +210,13 @@ class _Turn:
         titles = [each.title for each in self._known()]
         return Reply(_join([*said, prompt]), {}, "ask", prompt, titles, "text", [], titles)
 
-    def _choices_named(self) -> dict[str, Any]:
-        """`Make it Website`: a label that only one field has."""
-        hits = [(each.name, choice) for each in self._known() for choice in named(each.choices, self.text)]
-        return dict(hits) if len(hits) == 1 else {}
+    def _choice_named(self) -> tuple[tuple[str, str] | None, bool]:
+        """A label that only one field has, and whether it is all that is said: `make it Website`."""
+        hits = [(each, choice) for each in self._known() for choice in named(each.choices, self.text)]
+        if len(hits) != 1:
+            return None, False
+        field, choice = hits[0]
+        return (field.name, choice), says_only(self.text, words(choice), aliases(field))
 
     def _known(self) -> list[FieldDefinition]:
         return [each for each in self.definition.fields() if each.name in self.before]

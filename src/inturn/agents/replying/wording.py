@@ -11,6 +11,7 @@ from inturn.agents.reading.words import quoted
 from inturn.agents.replying.reply import choices_of
 from inturn.workflows.definition import FieldDefinition, WorkflowDefinition
 
+UNSENT = "Nothing was sent, and nothing will be before you say yes."
 _MOST = 200
 
 
@@ -43,7 +44,7 @@ def noted(found: Mapping[str, Any], before: Mapping[str, Any], asked: str, defin
 def refused(each: Refused) -> str:
     if each.why.startswith("could be"):
         return f"{quoted(each.said)} {each.why}"
-    return f"I cannot take {quoted(each.said)} for {each.field.title}: it {each.why}."
+    return f"I cannot take {quoted(each.said)} for {each.field.title}: it {each.why}{'' if each.why[-1] in '?!' else '.'}"
 
 
 def summary(definition: WorkflowDefinition, collected: Mapping[str, Any]) -> str:
