@@ -110,6 +110,8 @@ class Loop:
                         raise AgentRejected(self.agent.name, "answers without end")
                     if activity.type == "message":
                         kept.append(activity)
+                    else:
+                        activity = activity.model_copy(update={"text": clean.text(activity.text, _MAX_PIECE)})
                     for listener in listeners:
                         listener(activity)
         except TimeoutError as error:
@@ -126,8 +128,6 @@ class Loop:
                 async for given in answering:
                     activity = Activity.read(given)
                     if activity is not None:
-                        if activity.type != "message":
-                            activity.text = clean.text(activity.text, _MAX_PIECE)
                         yield activity
         except InTurnError:
             raise
