@@ -62,7 +62,10 @@ class Sessions:
         definition = self.definition_named(name or next(iter(self.definitions)))
         state = WorkflowState(conversation_id=secrets.token_hex(16), definition=definition.id, owner=owner, busy=busy)
         state.stand_at(definition)
-        messages = opening(definition, definition.steps[min(state.current_step, len(definition.steps) - 1)])
+        step = definition.steps[min(state.current_step, len(definition.steps) - 1)]
+        if first := step.missing({}):
+            state.suggested_input_type, state.choices = first[0].type, list(first[0].choices)
+        messages = opening(definition, step)
         for message in messages:
             state.remember("assistant", message.text)
         async with self.turn(state.conversation_id, None, "reject") as turn:
@@ -207,7 +210,8 @@ def must_own(state: WorkflowState | None, conversation_id: str, owner: Owner | N
 
 def opening(definition: WorkflowDefinition, step: StepDefinition) -> list[NormalizedMessage]:
     """What a session begins with, from the definition's own words."""
-    words = "\n\n".join(filter(None, (definition.welcome, step.prompt)))
+    question = " ".join([step.prompt, *(field.prompt for field in step.missing({})[:1])]).strip()
+    words = "\n\n".join(filter(None, (definition.welcome, question)))
     messages = [NormalizedMessage(id="welcome", text=words)]
     if step.card is not None:
         messages.append(
