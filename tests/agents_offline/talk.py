@@ -10,7 +10,8 @@ from typing import Any
 from inturn.agents.activity import Activity
 from inturn.agents.offline import OfflineAgent
 from inturn.agents.protocol import Ask, Said, Situation
-from inturn.agents.reading.message import Place, Reading, read_message
+from inturn.agents.reading.message import read_message
+from inturn.agents.reading.place import Place, Reading
 from inturn.workflows.definition import WorkflowDefinition
 from inturn.workflows.load import default_definition
 

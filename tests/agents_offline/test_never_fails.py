@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import cProfile
+import pstats
 import time
 from typing import Any
 
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from inturn.agents.offline import OfflineAgent
 from inturn.agents.protocol import Ask, Situation
+from inturn.agents.replying.walk import walk
 from inturn.workflows.definition import WorkflowDefinition
 from inturn.workflows.load import default_definition
 from tests.agents_offline.talk import EVERYTHING, TODAY
@@ -140,3 +143,28 @@ def test_a_mebibyte_of_anything_is_answered_soon(asked: str) -> None:
         began = time.monotonic()
         asyncio.run(answered((part * 2**20)[: 2**20] + "x", {"asked": asked}, {}))
         assert time.monotonic() - began < 10, part
+
+
+@pytest.mark.parametrize("asked", ["name", "product", "description", "since", "affected_users", "consent", "(confirm)"])
+def test_no_message_keeps_the_event_loop_busy(asked: str) -> None:
+    """Counted in calls, since seconds depend on the machine: half a million take some 50 ms."""
+    known = dict(EVERYTHING) if asked == "(confirm)" else {}
+    different = ", ".join(f"websi{number}" for number in range(4000))
+    for part in (
+        "well, ",
+        "no, ",
+        "a, ",
+        "a\n",
+        "Is it? ",
+        "1 2 ",
+        "in 5 days ",
+        "websiet. ",
+        "wor, nob, sme, ",
+        different,
+    ):
+        text = (part * 16_000)[:16_000]
+        ask = Ask("c", text, text, situation=Situation(default_definition(), 0, "", known), memory={"asked": asked})
+        profile = cProfile.Profile()
+        assert ask.situation is not None
+        profile.runcall(walk, ask, ask.situation, TODAY)
+        assert pstats.Stats(profile).total_calls < 500_000, part[:20]  # type: ignore[attr-defined]

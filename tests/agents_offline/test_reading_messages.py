@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from inturn.agents.reading.message import Place, read_message
+from inturn.agents.reading.message import read_message
+from inturn.agents.reading.place import Place
 from inturn.workflows.definition import FieldDefinition, StepDefinition, WorkflowDefinition
 from tests.agents_offline.talk import TODAY, read
 

@@ -475,14 +475,14 @@ async def test_what_was_released_is_never_renewed(quorum: Quorum, servers: list[
 async def test_bytes_that_arrive_after_the_deadline_change_nothing(
     make_quorum: MakeQuorum, servers: list[PrivateRedis]
 ) -> None:
-    quorum = make_quorum(servers, timeout=0.2)
+    quorum = make_quorum(servers, timeout=1.0)
     async with quorum.lock("x", wait=5):
         pass
     fence = int(ask(servers[2], "GET", KEYS.fence))
     servers[2].pause()
     try:
         lease = await quorum.lock("x", ttl=60, wait=0).take()
-        await asyncio.sleep(0.4)  # let the deadline pass; the bytes lie in the server's socket
+        await asyncio.sleep(1.2)  # let the deadline pass; the bytes lie in the server's socket
     finally:
         servers[2].resume()
     assert votes(servers, "x")[2] is None

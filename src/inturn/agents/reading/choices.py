@@ -11,10 +11,12 @@ from inturn.agents.reading.words import STOP, stem, words
 _ORDINALS = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"]
 _NUMBER = re.compile(r"(?:option|choice|number|no\.?|nr\.?|#)?\s*#?\s*([0-9]{1,4})\s*[.)]?", re.IGNORECASE)
 _PLACE = re.compile(rf"(?:the\s)?({'|'.join(_ORDINALS)}|last)(?:\s(?:one|option|choice))?[.!]?", re.IGNORECASE)
-_NOT = frozenset(["not", "isn't", "no", "never", "without"])
+_NOT = frozenset(["not", "isn't", "no", "never", "without", "don't", "dont"])
 _WEAK = frozenset(["cannot", "not", "no", "never", "only"])
 """Words of a label that alone do not tell it from another: `we cannot work` says nothing of some people."""
 _SAME = ({"phone", "telephone", "call", "ring"}, {"email", "mail"}, {"chat", "live-chat"})
+EVERYDAY = frozenset(["nobody", "some", "people", "work", "something", "else", "only", "question", "problem"])
+"""Of a longer label, a word that means something else where nobody asked for the field."""
 _CLOSE = 0.8
 _LONGEST = 80
 
@@ -58,6 +60,11 @@ def named(choices: Sequence[str], text: str) -> list[str]:
         for choice, (start, end) in found.items()
         if not any(begin <= start and end <= stop and stop - begin > end - start for begin, stop in found.values())
     ]
+
+
+def has_words(text: str, label: object) -> bool:
+    """The label stands in the text, whatever is said of it."""
+    return isinstance(label, str) and f" {' '.join(words(label))} " in f" {' '.join(words(text))} "
 
 
 def is_everyday(choice: str) -> bool:
@@ -134,4 +141,8 @@ def _likeness(label: Sequence[str], said: Sequence[str]) -> float:
     one, other = " ".join(label), " ".join(said)
     if len(one) < 3 or len(other) < 3 or one in STOP:
         return 0.0
-    return SequenceMatcher(None, one, other, autojunk=False).ratio()
+    if 2 * min(len(one), len(other)) <= _CLOSE * (len(one) + len(other)):
+        # their lengths alone say that they are not near, and comparing is slow
+        return 0.0
+    matcher = SequenceMatcher(None, one, other, autojunk=False)
+    return matcher.ratio() if matcher.quick_ratio() > _CLOSE else 0.0

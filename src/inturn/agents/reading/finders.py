@@ -8,9 +8,9 @@ from datetime import date
 from itertools import pairwise
 from typing import Any
 
-from inturn.agents.reading.choices import Ambiguous, choose, is_everyday, named
+from inturn.agents.reading.choices import EVERYDAY, Ambiguous, choose, is_everyday, named
 from inturn.agents.reading.dates import dates_in
-from inturn.agents.reading.kinds import is_past
+from inturn.agents.reading.kinds import is_agreement, is_past
 from inturn.agents.reading.mentions import aliases, says_only
 from inturn.agents.reading.numbers import FoundNumber, numbers_in
 from inturn.agents.reading.polarity import yes_or_no
@@ -18,6 +18,7 @@ from inturn.agents.reading.quantities import free_numbers
 from inturn.agents.reading.words import Span, stem, stems, words
 from inturn.workflows.definition import FieldDefinition
 
+_LONGEST_CLAUSE = 500
 _RANGE = re.compile(r"\s?(?:-|–|to|or|and|of|out of)\s?", re.IGNORECASE)  # noqa: RUF001
 Finding = tuple[str, Any, Span, bool]
 """The field's name, its value, the clause, and whether the clause has nothing else to say."""
@@ -44,6 +45,8 @@ class Careful:
         if field.type in ("text", "email"):
             return None
         for span in spans:
+            if len(span.text) > _LONGEST_CLAUSE:
+                continue
             said = {stem(word) for word in words(span.text)}
             if not said & self._own(field) or (self._is_known and not self._is_all(field, span.text)):
                 continue
@@ -59,7 +62,9 @@ class Careful:
     def _is_all(self, field: FieldDefinition, text: str) -> bool:
         if field.type == "boolean":
             # `this request is not right` has a word of the consent to store this request, and is not about it
-            return bool({stem(word) for word in words(field.name.replace("_", " "))} & {stem(word) for word in words(text)})
+            return bool(
+                {stem(word) for word in words(field.name.replace("_", " "))} & {stem(word) for word in words(text)}
+            )
         value = {word for each in dates_in(text, self._today) for word in words(text[each.start : each.end])}
         value |= {word for each in numbers_in(text) for word in words(text[each.start : each.end])}
         return says_only(text, value, aliases(field))
@@ -71,7 +76,7 @@ class Careful:
 
     def _value(self, field: FieldDefinition, text: str) -> Any:
         if field.type == "boolean":
-            return yes_or_no(text, aliases(field))
+            return yes_or_no(text, aliases(field), is_fact=not is_agreement(field))
         if field.type == "date":
             return self._date(field, text)
         numbers = free_numbers(field, text, self._today)
@@ -105,6 +110,8 @@ class Careful:
         for span in spans:
             telling = stems(span.text)
             if len(words(span.text)) > 5 or len(telling) != 1 or len(next(iter(telling))) < 4:
+                continue
+            if EVERYDAY & set(words(span.text)):
                 continue
             meant = [other for other in self._fields if other.type == "choice" and self._chosen(other, span.text)]
             if meant == [field]:

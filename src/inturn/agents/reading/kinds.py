@@ -1,4 +1,4 @@
-"""What a field is about, guessed from its words, since a definition does not say it: a person's name, a count, a past day."""
+"""What a field is about, guessed from its words, since a definition does not say it: a name, a count, a past day."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from inturn.agents.reading.words import words
 from inturn.workflows.definition import FieldDefinition
 
 _THINGS = frozenset([
-    "company", "organisation", "organization", "business", "firm", "product", "project", "file", "host", "domain", "user",
-    "team", "brand", "account", "app", "server", "database", "table", "event", "device", "school", "city", "street",
+    "company", "organisation", "organization", "business", "firm", "product", "project", "file", "host", "domain",
+    "user", "team", "brand", "account", "app", "server", "database", "table", "event", "device", "school",
+    "city", "street",
 ])  # fmt: skip
 _COUNT = re.compile(r"\bhow many\b|\bnumber of\b|\bcount\b|\b(?:people|persons|users|guests|seats|pieces)\b")
 _PAST = re.compile(r"\bsince\b|\bwhen did\b|\b(?:began|begun|started|happened|occurred|noticed|born|birth)\b")
-_AGREEMENT = re.compile(r"\b(?:agree|agreement|consent|accept|allow|permit|permission|approve|terms|privacy)\b|\bmay we\b")
+_AGREEMENT = re.compile(
+    r"\b(?:agree|agreement|consent|accept|allow|permit|permission|approve|terms|privacy)\b|\bmay we\b"
+)
 
 
 def is_name(field: FieldDefinition) -> bool:

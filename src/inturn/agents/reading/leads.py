@@ -90,7 +90,11 @@ def name_in(text: str, *, is_asked: bool) -> str:
     name = (text[found.end() :] if found else without_greeting(after_lead(text))).strip(' .,!;:"')
     name = _HERE.sub("", name)
     said = name.split()
-    if not 1 <= len(said) <= 5 or any(character.isdigit() or character in "@?/\\" for character in name):
+    if (
+        not 1 <= len(said) <= 5
+        or len(name) > _LONGEST_NAME
+        or any(character.isdigit() or character in "@?/\\" for character in name)
+    ):
         return ""
     if not words(name) or said[0].casefold() in _ARTICLES or _NO_NAMES & set(words(name)):
         return ""
@@ -98,10 +102,11 @@ def name_in(text: str, *, is_asked: bool) -> str:
         is_shout = found is not None and bool(found["any"]) and any(len(word) > 2 and word.isupper() for word in said)
         return "" if is_shout and not text.isupper() else name
     may_be_small = is_asked if found is None or not (found["sure"] or found["any"]) else bool(found["sure"])
-    is_sentence = any(word in STOP and word not in _PARTICLES or word.endswith("ing") for word in words(name))
+    is_sentence = any((word in STOP and word not in _PARTICLES) or word.endswith("ing") for word in words(name))
     return name if may_be_small and not is_sentence else ""
 
 
+_LONGEST_NAME = 100
 _PARTICLES = frozenset([
     "van", "von", "der", "de", "la", "le", "da", "di", "bin", "ibn", "al", "of", "the", "del", "dos", "du", "el", "y",
 ])  # fmt: skip
@@ -109,7 +114,8 @@ _ARTICLES = frozenset(["the", "a", "an", "of", "not", "from"])
 _NO_NAMES = frozenset([
     "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "january", "february", "july",
     "september", "october", "november", "december", "today", "tomorrow", "yesterday", "none", "nobody", "anonymous",
-    "unknown", "name", "secret", "private", "urgent", "asap", "ceo", "cto", "cfo", "manager", "boss", "customer", "admin",
-    "administrator", "locked", "stuck", "lost", "angry", "broken", "down", "slow", "wrong", "ridiculous", "business",
+    "unknown", "name", "secret", "private", "urgent", "asap", "ceo", "cto", "cfo", "manager", "boss", "customer",
+    "admin", "administrator", "locked", "stuck", "lost", "angry", "broken", "down", "slow", "wrong", "ridiculous",
+    "business",
 ])  # fmt: skip
 """What stands where a name could, and is none."""

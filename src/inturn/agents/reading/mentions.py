@@ -20,7 +20,7 @@ CORRECTING = re.compile(
 _FILLERS = STOP | {
     "actually", "sorry", "well", "correction", "oops", "wait", "new", "preferred", "own", "full", "main",
 }  # fmt: skip
-_NEW = re.compile(r"\b(?:different|another|new)\b", re.IGNORECASE)
+_NEW = re.compile(r"\b(?:different|another|new|except|apart from)\b", re.IGNORECASE)
 _BESIDES = frozenset(["also", "too", "and", "or", "both", "as", "well", "add", "not", "no", "like"])
 _ALSO = {"email": {"email", "mail"}, "date": {"dat"}, "number": {"number"}, "integer": {"number"}}
 
@@ -73,7 +73,7 @@ def asks_for_change(text: str) -> bool:
 
 
 def says_only(text: str, value: Collection[str], own: Collection[str]) -> bool:
-    """`Make it Website please`: nothing beside the value and the words (stems) that name its field, nor a second value."""
+    """`Make it Website please`: nothing is said beside the value and `own`, the stems that name its field."""
     clear = _CHANGE.sub(" ", CORRECTING.sub(" ", text))
     return not any(
         word in _BESIDES or not (word in _FILLERS or is_plain(word) or word.isdecimal() or stem(word) in own)

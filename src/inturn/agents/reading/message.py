@@ -6,10 +6,7 @@ the field that was asked for, or to one that the same clause names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import date
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from inturn.agents.reading import leads
 from inturn.agents.reading.choices import Ambiguous
@@ -17,47 +14,22 @@ from inturn.agents.reading.emails import emails_in
 from inturn.agents.reading.finders import Careful, Finding
 from inturn.agents.reading.kinds import is_name
 from inturn.agents.reading.mentions import CORRECTING, Labelled, labelled
-from inturn.agents.reading.polarity import is_plain
+from inturn.agents.reading.place import Place, Reading, Refused
+from inturn.agents.reading.polarity import is_limited, is_plain
 from inturn.agents.reading.remainder import Remainder, parts_of
 from inturn.agents.reading.values import value_in
 from inturn.agents.reading.words import STOP, Span, sentences, tidy, words
-from inturn.workflows.definition import FieldDefinition, WorkflowDefinition
+from inturn.workflows.definition import FieldDefinition
 from inturn.workflows.prose import is_prose
 
 _REACH = frozenset([
     "reach", "contact", "email", "mail", "address", "write", "use", "via", "under", "or", "send", "reply",
 ])  # fmt: skip
 
+_LONGEST_ANSWER = 1000
+"""Of more characters than that, a number or a date somewhere is no answer yet."""
 _MOST_QUESTIONS = 5
 """Of one message that are answered: each is held against every topic."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """Words that were meant for a field and do not fit it."""
-
-    field: FieldDefinition
-    said: str
-    why: str
-
-
-@dataclass(slots=True)
-class Reading:
-    found: dict[str, Any] = field(default_factory=dict)
-    refused: list[Refused] = field(default_factory=list)
-    questions: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where the conversation stands when a message is read."""
-
-    definition: WorkflowDefinition
-    collected: Mapping[str, Any]
-    asked: FieldDefinition | None
-    last: FieldDefinition | None
-    """The field that was filled last: `sorry, I meant …` is about it."""
-    today: date
 
 
 def read_message(text: str, place: Place) -> Reading:
@@ -101,7 +73,7 @@ class _Message:
         self._asked_for()
         self._unasked()
         # `yes, and call me by phone`: without what was just found, only the yes is left
-        if self.asked is not None and self.asked.type == "boolean":
+        if self.asked is not None and self.asked.type == "boolean" and not is_limited(self.text):
             self._asked_for()
         # texts take whatever there is, so they come last, and a lone yes or no is kept from them
         self._plain_words()
@@ -159,12 +131,15 @@ class _Message:
         return Span(self.text[label.value.start : end], label.value.start, end)
 
     def _set_questions_aside(self) -> None:
+        may_be_short = self.asked is not None and self.asked.type != "text"
         for sentence in sentences(self.text):
-            short = len(words(sentence.text)) <= 3 and self.asked is not None and self.asked.type != "text"
-            if leads.is_question(sentence.text) and not short and not self.left.is_touched(sentence):
-                if len(self.reading.questions) < _MOST_QUESTIONS:
-                    self.reading.questions.append(sentence.text)
-                self.left.take(sentence)
+            if not leads.is_question(sentence.text) or self.left.is_touched(sentence):
+                continue
+            if may_be_short and len(words(sentence.text)) <= 3:
+                continue
+            if len(self.reading.questions) < _MOST_QUESTIONS:
+                self.reading.questions.append(sentence.text)
+            self.left.take(sentence)
 
     def _addresses(self) -> None:
         """An e-mail address goes to the field that waits for one; to a filled one only as a correction."""
@@ -214,7 +189,7 @@ class _Message:
         each, rest = self.asked, self.left.text()
         if each is None or each.type in ("text", "email") or each.name in self.reading.found or not rest:
             return
-        if self._take(each, rest, is_quiet=True, is_doubt_told=True):
+        if len(rest) <= _LONGEST_ANSWER and self._take(each, rest, is_quiet=True, is_doubt_told=True):
             if len(words(rest)) <= 6:
                 self.left.use(Span(rest, 0, len(self.text)))
         elif each.type == "choice" and not self.reading.refused:
@@ -286,7 +261,8 @@ class _Message:
         if leads.is_greeting(self.text) or leads.is_thanks(self.text) or not self.text:
             return
         try:
-            value_in(self.asked, self.left.text(with_used=True) or self.text, self.place.today)
+            rest = self.left.text(with_used=True) or self.text
+            value_in(self.asked, rest if self.asked.type == "text" else rest[:_LONGEST_ANSWER], self.place.today)
             why = "does not look like an answer"
         except ValueError as error:
             why = str(error)

@@ -29,25 +29,28 @@ def _stated(*said: str) -> Iterator[str]:
 _PHRASES: dict[tuple[str, ...], str] = {
     tuple(phrase.split()): kind
     for kind, phrases in (
-        ("yes", [*YES, *GOOD, *_stated(*GOOD, *(f"all {each}" for each in GOOD))]),
-        ("no", [*NO, *_stated("not", "not all", "wrong", "all wrong")]),
-        ("have", HAVE),
-        ("unsure", UNSURE),
-        ("filler", FILLERS),
+        ("yes", [*YES.split("|"), *GOOD, *_stated(*GOOD, *(f"all {each}" for each in GOOD))]),
+        ("no", [*NO.split("|"), *_stated("not", "not all", "wrong", "all wrong")]),
+        ("have", HAVE.split("|")),
+        ("unsure", UNSURE.split("|")),
+        ("filler", FILLERS.split("|")),
     )
     for phrase in phrases
 }
 _LONGEST = max(map(len, _PHRASES))
 
 
-def yes_or_no(text: str, own: Collection[str] = ()) -> bool | None:
-    """What the whole message answers to a question of yes or no. `own`: the stems of words that name the question."""
+def yes_or_no(text: str, own: Collection[str] = (), *, is_fact: bool = True) -> bool | None:
+    """What the whole message answers to a question of yes or no. `own`: the stems of words that name the question.
+
+    `is_fact`: the question is whether there is something, so that `there is one` answers it, too.
+    """
     kinds = _kinds(text, own)
     if kinds is None or "unsure" in kinds or _ASKS.search(text) or {"yes", "no"} <= set(kinds):
         return None
     if "no" in kinds:
         return False
-    return True if {"yes", "have"} & set(kinds) else None
+    return True if "yes" in kinds or (is_fact and "have" in kinds) else None
 
 
 def is_plain(text: str) -> bool:
@@ -64,14 +67,17 @@ def opens_with(text: str) -> bool | None:
     return False if _OPENS_NO.match(text) and not _LIMITED.search(text) else None
 
 
+def is_limited(text: str) -> bool:
+    """`Sure, but only …`."""
+    return bool(re.search(rf"\b(?:{_LIMITS})\b", text, re.IGNORECASE))
+
+
 _OPENS_YES = re.compile(r"(?:yes|yep|yeah|yup)\b", re.IGNORECASE)
 _OPENS_NO = re.compile(r"(?:no|nope|nah)\s?[,.;:!-]", re.IGNORECASE)
-_LIMITS = r"but|only|if|unless|except|however|though|although|until|maybe|perhaps|yes|yep|yeah|wait|stop|cancel|sorry"
-_LIMITED = re.compile(rf"\b(?:{_LIMITS})\b", re.IGNORECASE)
+_LIMITS = "but|only|if|unless|except|however|though|although|until|maybe|perhaps|wait|stop|cancel|sorry"
+_LIMITED = re.compile(rf"\b(?:{_LIMITS}|yes|yep|yeah)\b", re.IGNORECASE)
 _TAKEN_BACK = re.compile(
-    rf"(?<!^)\b(?:{_LIMITS.replace('|yes|yep|yeah', '')}|no|nope|not|never|none|nothing|nobody|wrong|cannot|without)\b"
-    r"|n't\b",
-    re.IGNORECASE,
+    rf"\b(?:{_LIMITS}|no|nope|not|never|none|nothing|nobody|wrong|cannot|without)\b|n't\b", re.IGNORECASE
 )
 
 
@@ -79,7 +85,7 @@ def _kinds(text: str, own: Collection[str]) -> list[str] | None:
     """What each phrase of the message is; `None` if there is a word that belongs to none."""
     signs = [sign for sign in _SIGN.findall(text) if sign not in _FRIENDLY]
     said = words(text)
-    if len(said) > _MOST or any(sign not in _SIGNS for sign in signs):
+    if len(said) > _MOST or said[-1:] == ["and"] or any(sign not in _SIGNS for sign in signs):
         return None
     names = bool(own) and any(stem(word) in own for word in said)
     kinds = [_SIGNS[sign] for sign in signs]

@@ -13,13 +13,15 @@ from inturn.workflows.definition import FieldDefinition
 
 _OF_SOMETHING = re.compile(
     r"\b(?P<of>error|code|version|v|release|build|status|http|port|line|page|ticket|invoice|"
-    r"ios|android|windows|half of|half|third of|quarter of|most of|some of|part of)(?:\s(?:no\.?|number|nr\.?|#))?[\s:#.]*$",
+    r"ios|android|windows|half of|half|third of|quarter of|most of|some of|part of)"
+    r"(?:\s(?:no\.?|number|nr\.?|#))?[\s:#.]*$",
     re.IGNORECASE,
 )
 _UNITS = {stem(word) for word in ("day", "week", "month", "year", "hour", "minute")}
 _AND_ME = re.compile(r"\b(?:me|myself|i),? (?:and|plus)\b|\b(?:and|plus) (?:me|myself|i)\b", re.IGNORECASE)
 _VAGUE = re.compile(
-    r"(?:(?:i think|about|almost|nearly|just|only)\s)?(?:all(?: of (?:us|them))?|everyone|everybody|(?:the|our) whole \w+|"
+    r"(?:(?:i think|about|almost|nearly|just|only)\s)?"
+    r"(?:all(?: of (?:us|them))?|everyone|everybody|(?:the|our) whole \w+|"
     r"(?:a )?few|several|many|some|a couple|a lot|lots|most(?: of us)?|half(?: of us)?|dozens|hundreds|thousands)"
     r"(?: (?:of )?(?:people|users|colleagues))?[.!]*",
     re.IGNORECASE,

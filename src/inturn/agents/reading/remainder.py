@@ -27,7 +27,12 @@ class Remainder:
 
     def take(self, span: Span) -> None:
         """The words belong to a field (or are a question), and are nothing else."""
-        self._gone.append(span)
+        last = self._gone[-1] if self._gone else None
+        if last and last.end <= span.start and not self._whole.text[last.end : span.start].strip():
+            # a thousand questions in a row are one part that is gone
+            self._gone[-1] = Span("", last.start, span.end)
+        else:
+            self._gone.append(span)
 
     def use(self, span: Span) -> None:
         """The words told something of a field; a prose may still quote them."""

@@ -36,8 +36,9 @@ def value_in(field: FieldDefinition, phrase: str, today: date) -> Any:
 
 
 def _boolean(field: FieldDefinition, phrase: str) -> bool | None:
-    answer = yes_or_no(phrase, aliases(field))
-    return opens_with(phrase) if answer is None and not is_agreement(field) else answer
+    is_fact = not is_agreement(field)
+    answer = yes_or_no(phrase, aliases(field), is_fact=is_fact)
+    return opens_with(phrase) if answer is None and is_fact else answer
 
 
 def _date(field: FieldDefinition, phrase: str, today: date) -> str:
@@ -66,7 +67,7 @@ def _text(field: FieldDefinition, phrase: str) -> str:
     if is_name(field):
         name = name_in(phrase, is_asked=True)
         if not name:
-            raise ValueError("does not look like a name")
+            raise ValueError("does not look like a name; please write the name alone")
         return str(field.check(name))
     text = phrase.strip(" ,;")
     if field.pattern is None and len(text.rpartition(" ")[2]) > 5:

@@ -8,14 +8,15 @@ from typing import Any
 
 from inturn.agents.protocol import Ask, Situation
 from inturn.agents.reading import leads
-from inturn.agents.reading.choices import named
-from inturn.agents.reading.mentions import aliases, asks_for_change, mentioned, says_only, wants_to_change
-from inturn.agents.reading.message import Place, Reading, Refused, read_message
+from inturn.agents.reading.mentions import asks_for_change, mentioned, wants_to_change
+from inturn.agents.reading.message import read_message
 from inturn.agents.reading.objections import objection
+from inturn.agents.reading.place import Place, Reading, Refused
 from inturn.agents.reading.polarity import is_plain, yes_or_no
 from inturn.agents.reading.topics import answer_to
 from inturn.agents.reading.words import quoted, tidy, words
 from inturn.agents.replying import wording
+from inturn.agents.replying.corrections import agreement_against, choice_named, field_to_change
 from inturn.agents.replying.notes import CHANGE, CONFIRM, Notes
 from inturn.agents.replying.reply import Reply, choices_of
 from inturn.workflows.card import card_of
@@ -163,29 +164,35 @@ class _Turn:
 
     def _confirm(self) -> Reply:
         """Completes at a yes that is nothing but a yes; whatever else is said is a correction, or asked back."""
-        decision = yes_or_no(self.text)
-        if decision is not None:
+        decision = yes_or_no(self.text, is_fact=False)
+        doubted = None if decision is None else agreement_against(decision, self.text, self._known(), self.before)
+        if decision is not None and doubted is None:
             return self._decide(decision)
         reading = read_message(self.text, Place(self.definition, self.before, None, None, self.today))
-        choice, is_sure = self._choice_named()
-        found = reading.found or (dict([choice]) if choice and is_sure else {})
-        said = [wording.refused(each) for each in reading.refused]
+        choice = choice_named(self.text, self._known())
+        found = reading.found or ({choice[0].name: choice[1]} if choice and choice[2] else {})
+        refused = [wording.refused(each) for each in reading.refused]
         if found:
-            return self._go_on(said, found)
-        wanted = self._to_change() or (self.definition.by_name[choice[0]] if choice else None)
-        objects = objection(self.text)
-        unsent = [wording.UNSENT] if objects else []
+            return self._go_on(refused, found)
+        wanted = doubted or field_to_change(self.text, self._known(), self.before) or (choice[0] if choice else None)
+        if wanted is None and self.notes.asked == CHANGE:
+            wanted = mentioned(self.text, self._known())
+        unsent = [wording.UNSENT] if objection(self.text) else []
         if wanted is not None:
-            return self._ask_again(wanted, unsent + said)
+            return self._ask_again(wanted, unsent + refused)
         answers = self._answers(reading, None)
         if answers:
             return self._go_on(unsent + answers)
-        if self.notes.asked == CHANGE or objects == "wrong" or asks_for_change(self.text):
-            return self._what_to_change(unsent or [f"I did not understand {quoted(self.text)}."])
+        return self._not_understood(unsent)
+
+    def _not_understood(self, unsent: list[str]) -> Reply:
+        sorry = f"I did not understand {quoted(self.text)}."
+        if objection(self.text) == "wrong" or asks_for_change(self.text):
+            return self._what_to_change(unsent)
+        if self.notes.asked == CHANGE:
+            return self._what_to_change(unsent or [sorry])
         answer = self._request()
-        if unsent:
-            return self._go_on([*unsent, answer or ""])
-        return self._go_on([answer or f"I did not understand {quoted(self.text)}. Please say yes or no."])
+        return self._go_on([*unsent, answer or ("" if unsent else f"{sorry} Please say yes or no.")])
 
     def _decide(self, decision: bool) -> Reply:
         if self.notes.asked == CHANGE:
@@ -194,29 +201,11 @@ class _Turn:
             return self._what_to_change([f"I did not understand {quoted(self.text)}."])
         return self._complete() if decision else self._what_to_change([])
 
-    def _to_change(self) -> FieldDefinition | None:
-        """The field that a message without a value wants to change."""
-        wanted = wants_to_change(self.text, self._known())
-        if wanted is None and self.notes.asked == CHANGE:
-            wanted = mentioned(self.text, self._known())
-        if wanted is None and objection(self.text):
-            # `I withdraw my consent`
-            wanted = mentioned(self.text, [each for each in self._known() if each.type == "boolean"])
-        return wanted
-
     def _what_to_change(self, said: list[str]) -> Reply:
         self.notes.asked = CHANGE
         prompt = "What should I change?"
         titles = [each.title for each in self._known()]
         return Reply(_join([*said, prompt]), {}, "ask", prompt, titles, "text", [], titles)
-
-    def _choice_named(self) -> tuple[tuple[str, str] | None, bool]:
-        """A label that only one field has, and whether it is all that is said: `make it Website`."""
-        hits = [(each, choice) for each in self._known() for choice in named(each.choices, self.text)]
-        if len(hits) != 1:
-            return None, False
-        field, choice = hits[0]
-        return (field.name, choice), says_only(self.text, words(choice), aliases(field))
 
     def _known(self) -> list[FieldDefinition]:
         return [each for each in self.definition.fields() if each.name in self.before]

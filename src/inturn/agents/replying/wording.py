@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from inturn.agents.reading.message import Refused
+from inturn.agents.reading.place import Refused
 from inturn.agents.reading.topics import name_of
 from inturn.agents.reading.words import quoted
 from inturn.agents.replying.reply import choices_of
@@ -44,7 +44,9 @@ def noted(found: Mapping[str, Any], before: Mapping[str, Any], asked: str, defin
 def refused(each: Refused) -> str:
     if each.why.startswith("could be"):
         return f"{quoted(each.said)} {each.why}"
-    return f"I cannot take {quoted(each.said)} for {each.field.title}: it {each.why}{'' if each.why[-1] in '?!' else '.'}"
+    return (
+        f"I cannot take {quoted(each.said)} for {each.field.title}: it {each.why}{'' if each.why[-1] in '?!' else '.'}"
+    )
 
 
 def summary(definition: WorkflowDefinition, collected: Mapping[str, Any]) -> str:
