@@ -245,7 +245,10 @@ def test_where_the_server_listens_and_who_may_call() -> None:
     assert (settings.host, settings.port, settings.turn_lease) == ("127.0.0.1", 8420, 30.0)
     assert settings.api_keys is None
     assert settings.api_keys_file is settings.workflows is None
-    told = message_of(INTURN_PORT="70000", INTURN_HOST="a b", INTURN_TURN_LEASE="0")
+    assert settings.concurrency == 10
+    assert load_settings({"INTURN_CONCURRENCY": "3"}).concurrency == 3
+    told = message_of(INTURN_PORT="70000", INTURN_HOST="a b", INTURN_TURN_LEASE="0", INTURN_CONCURRENCY="0")
+    assert "INTURN_CONCURRENCY='0': must be a whole number from 1 to 1000" in told
     assert "INTURN_PORT='70000': must be a port from 1 to 65535, or 0 for any that is free" in told
     assert "INTURN_HOST='a b': must be an address or a name of this machine" in told
     assert "INTURN_TURN_LEASE='0': must be a number of seconds greater than 0" in told

@@ -144,6 +144,8 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workflows", metavar="PATH", help="a folder or file of workflow definitions (INTURN_WORKFLOWS)"
     )
+    told = "turns of the worker at a time (default: INTURN_CONCURRENCY, else 10)"
+    parser.add_argument("--concurrency", type=int, help=told)
     parser.add_argument("--grace", type=float, default=30, help="seconds to finish after a signal (default: 30)")
 
 

@@ -102,6 +102,7 @@ AgentNames = Annotated[
     _must(f"be one or more of {', '.join(AGENTS)}, separated by commas, each once"),
 ]
 Pause = Annotated[float, Field(ge=0, le=10), _must("be a number of seconds from 0 to 10")]
+Concurrency = Annotated[int, Field(ge=1, le=1000), _must("be a whole number from 1 to 1000")]
 Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:%-]{1,253}$"), _must("be an address or a name of this machine")]
 Port = Annotated[int, Field(ge=0, le=65535), _must("be a port from 1 to 65535, or 0 for any that is free")]
 LogLevel = Annotated[
@@ -161,6 +162,8 @@ class Settings(BaseModel):
     api_keys_file: str | None = Field(None, validation_alias=AliasChoices("INTURN_API_KEYS_FILE"))
     api_keys: SecretStr | None = Field(None, validation_alias=AliasChoices("INTURN_API_KEYS"))
     workflows: str | None = Field(None, validation_alias=AliasChoices("INTURN_WORKFLOWS"))
+    concurrency: Concurrency = Field(10, validation_alias=AliasChoices("INTURN_CONCURRENCY"))
+    """How many turns the worker of `inturn serve` runs at once."""
     turn_lease: Seconds = Field(30.0, validation_alias=AliasChoices("INTURN_TURN_LEASE"))
     """How long a conversation is busy after the process that answered it was killed."""
     visitor_quiet: Seconds | None = Field(None, validation_alias=AliasChoices("INTURN_VISITOR_QUIET"))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
+from inturn import InTurn
 from inturn.store import clock
 from tests.acceptance.served import Served
 from tests.agents.provider import Provider, Request, Wire, serving
@@ -84,7 +86,7 @@ async def test_a_person_walks_through_the_shipped_workflow(serve: Serve) -> None
             "I am Ada Lovelace, ada@example.com",
             "It is about the Website, category: Error or crash",
             "The page stays white after I log in",
-            "Nobody can work, since 2026-11-30, 12 people are affected",
+            "Nobody can work, since 2026-01-15, 12 people are affected",
             "By e-mail, and yes, I agree",
         ):
             answer = await client.post(f"{path}/turns", json={"text": said})
@@ -134,18 +136,12 @@ async def test_a_visitor_is_answered_by_its_worker_and_sees_it_as_it_happens(ser
 async def test_on_sigterm_a_running_turn_finishes(serve: Serve, model: Model) -> None:
     served = serve(**model.environ)
     gate = model.gate = Gate()
-    async with served.client() as client, served.client() as other:
+    async with served.client() as client:
         path = await start(client)
         turn = asyncio.create_task(client.post(f"{path}/turns", json={"text": "name=Ada"}))
         await gate.reached.wait()
         stopped = asyncio.create_task(asyncio.to_thread(served.terminate))
-        async with asyncio.timeout(20):
-            while True:  # until nobody new is let in
-                try:
-                    await other.get("/healthz", headers={"connection": "close"})
-                except httpx.TransportError:
-                    break
-                await asyncio.sleep(0.02)
+        await until_deaf(served)
         gate.opened.set()
         answer = await turn
         assert (answer.status_code, answer.json()["workflow_state"]["collected_data"]) == (200, {"name": "Ada"})
@@ -174,7 +170,7 @@ async def test_on_sigterm_a_streamed_turn_finishes_though_its_client_has_left(se
     assert len(model.provider.requests) == 1
 
 
-async def test_a_turn_that_does_not_finish_in_its_grace_never_happened(serve: Serve, model: Model) -> None:
+async def test_a_turn_that_does_not_finish_in_its_grace_is_cut_off(serve: Serve, model: Model) -> None:
     served = serve("--grace", "0.5", **model.environ)
     gate = model.gate = Gate()
     async with served.client() as client:
@@ -183,10 +179,80 @@ async def test_a_turn_that_does_not_finish_in_its_grace_never_happened(serve: Se
         await gate.reached.wait()
         assert await asyncio.to_thread(served.terminate) == 0
         cut_off = await turn
-        assert (cut_off.status_code, cut_off.json()["code"]) == (503, "turn-lost")
+        assert (cut_off.status_code, cut_off.json()["code"]) == (503, "outcome-unknown")
     async with serve(**model.environ).client() as client:
         assert (await client.get(path)).json()["workflow_state"]["turn_count"] == 0
         assert (await client.post(f"{path}/turns", json={"text": "name=Ada"})).status_code == 200
+
+
+@pytest.mark.parametrize("is_forced", [False, True], ids=["when the grace is over", "by a second Ctrl-C"])
+async def test_everybody_is_told_when_it_stops_and_nothing_is_logged_as_a_fault(
+    serve: Serve, tmp_path: Path, is_forced: bool
+) -> None:
+    """Turns that are streamed or not, an event stream, and a body that is half there."""
+    served = serve("--grace", "60" if is_forced else "0.5", INTURN_OFFLINE_PACE="10")
+    async with served.client() as client:
+        paths = [await start(client) for _ in range(3)]
+        await client.put("/api/v1/projects/p/ai", json={"enabled": True})
+        message = {"conversation_id": "c", "project_id": "p", "message_id": "m", "text": "hello"}
+        assert (await client.post("/api/v1/visitors/v/messages", json=message)).status_code == 202
+        half, writer = await asyncio.open_connection("127.0.0.1", int(served.url.rpartition(":")[2]))
+        writer.write(b"POST /api/v1/workflows HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{")
+        async with (
+            client.stream("GET", "/api/v1/conversations/c/events") as events,
+            client.stream("POST", f"{paths[0]}/turns/stream", json={"text": "I am Ada"}) as stream,
+        ):
+            assert (events.status_code, stream.status_code) == (200, 200)
+            key = {"idempotency-key": "k"}
+            turns = [
+                asyncio.create_task(client.post(f"{path}/turns", json={"text": "I am Ada"}, headers=headers))
+                for path, headers in zip(paths[1:], ({}, key), strict=True)
+            ]
+            await until_running(tmp_path, 5)  # the three turns, the one of the key, and the visitor's
+            served.process.send_signal(signal.SIGINT)
+            if is_forced:
+                await until_deaf(served)
+                served.process.send_signal(signal.SIGINT)
+            assert await asyncio.to_thread(served.process.wait, 40) == 0
+            await events.aread()
+            told = (await stream.aread()).decode()
+        assert told.count("event: problem") == 1
+        assert '"code": "outcome-unknown"' in told.rpartition("event: problem")[2]
+        assert b'"code": "outcome-unknown"' in await half.read()
+        writer.close()
+        for answer in await asyncio.gather(*turns):
+            assert (answer.status_code, answer.json()["code"]) == (503, "outcome-unknown")
+            assert answer.headers["retry-after"] == "5"
+    assert "Traceback" not in served.logged()
+    assert "ERROR" not in served.logged()
+
+
+async def until_running(folder: Path, lanes: int) -> None:
+    async with asyncio.timeout(20), InTurn(f"sqlite:///{folder / 'inturn.db'}") as app:
+        while sum(lane.status == "running" for lane in await app.lanes.list()) < lanes:  # noqa: ASYNC110 - of another process
+            await asyncio.sleep(0.02)
+
+
+async def until_deaf(served: Served) -> None:
+    """Until nobody new is let in: it has begun to stop."""
+    async with asyncio.timeout(20), served.client() as client:
+        while True:
+            try:
+                await client.get("/healthz", headers={"connection": "close"})
+            except httpx.TransportError:
+                return
+            await asyncio.sleep(0.02)
+
+
+async def test_a_head_without_end_costs_no_memory(serve: Serve) -> None:
+    port = int(serve().url.rpartition(":")[2])
+    with pytest.raises(OSError, match=r"reset|pipe|lost"):
+        async with asyncio.timeout(60):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n")
+            for number in range(2000):
+                writer.write(b"x-%d: " % number + b"a" * 100_000 + b"\r\n")
+                await writer.drain()
 
 
 async def test_a_restart_in_the_middle_of_a_workflow_goes_on(serve: Serve) -> None:

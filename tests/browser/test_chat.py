@@ -128,6 +128,21 @@ def test_a_reload_restores_the_conversation(chat: Chat) -> None:
     chat.expect_collected(product="Website")
 
 
+def test_another_tab_shows_who_answers_and_the_card_of_the_step(chat: Chat) -> None:
+    chat.say("I am Ada Lovelace, ada@example.com")
+    chat.say("Website")
+    chat.expect_collected(product="Website")
+    who = chat.log.locator(".assistant .who").first
+    name = who.text_content()
+    assert name != "Assistant"
+    chat.page.evaluate("() => sessionStorage.clear()")  # as another tab has it
+    chat.page.reload()
+    card = chat.log.get_by_role("form", name="What went wrong?")
+    expect(card).to_have_count(1)
+    expect(card.get_by_label("Product")).to_have_value("Website")
+    expect(who).to_have_text(name or "")
+
+
 def test_a_message_that_a_reload_cut_off_is_answered_once(chat: Chat) -> None:
     chat.agent.hold()
     chat.write("I am Ada Lovelace")
@@ -143,8 +158,8 @@ def test_a_message_that_a_reload_cut_off_is_answered_once(chat: Chat) -> None:
 
 def test_an_address_of_a_conversation_that_is_over_begins_a_new_one(chat: Chat, watch: Watch) -> None:
     watch.is_refusal_expected = True
+    chat.page.goto("about:blank")  # or only the part after the # would change, which is no new page
     chat.page.goto(f"{chat.server.url}/#0123456789abcdef")
-    chat.page.reload()
     expect(chat.log.get_by_text("this is a new one")).to_be_visible()
     chat.say("I am Ada Lovelace")
     chat.expect_collected(name="Ada Lovelace")

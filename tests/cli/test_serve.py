@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -10,6 +12,9 @@ from pathlib import Path
 import pytest
 
 from inturn.cli import main
+from inturn.lanes.runtime import Runtime
+from inturn.lanes.worker import Worker
+from inturn.web import running
 from tests.acceptance.served import Served
 from tests.cli.conftest import Captured, one_sentence
 
@@ -59,6 +64,7 @@ def test_a_port_in_use_is_told_in_one_sentence(capsys: Captured) -> None:
         (["--workflows", "/nowhere.yaml"], "/nowhere.yaml: there is no such file or folder"),
         (["--grace", "-1"], "grace=-1.0: must be greater than 0"),
         (["--namespace", "a b"], "--namespace a b: must be"),
+        (["--concurrency", "0"], "--concurrency 0: must be a whole number from 1 to 1000"),
     ],
 )
 def test_a_wrong_argument_is_told_in_one_sentence(capsys: Captured, words: list[str], why: str) -> None:
@@ -67,6 +73,23 @@ def test_a_wrong_argument_is_told_in_one_sentence(capsys: Captured, words: list[
 
 def test_an_address_of_another_machine_is_told_in_one_sentence(capsys: Captured) -> None:
     assert "is no address of this machine" in refused(capsys, 1, "--host", "192.0.2.1", "--port", "0")
+
+
+def test_how_many_turns_run_at_once_can_be_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    class Noticed(Worker):
+        def __init__(self, runtime: Runtime, concurrency: int, grace_s: float) -> None:
+            asked.append(concurrency)
+            super().__init__(runtime, concurrency, grace_s)
+            os.kill(os.getpid(), signal.SIGTERM)  # that was all
+
+    monkeypatch.setattr(running, "Worker", Noticed)
+    monkeypatch.setenv("INTURN_CONCURRENCY", "7")
+    words = ["serve", "--url", f"sqlite:///{tmp_path / 'x.db'}", "--port", "0"]
+    assert main(words) == 0
+    assert main([*words, "--concurrency", "3"]) == 0
+    assert asked == [7, 3]
 
 
 def test_wrong_keys_are_told_without_showing_them(

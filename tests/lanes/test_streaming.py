@@ -18,7 +18,7 @@ ENDLESS: list[Any] = []
 ENDLESS.append(ENDLESS)
 
 
-async def events_until(watch: Watch, *whats: str, within_s: float = 5.0) -> list[Event]:
+async def events_until(watch: Watch, *whats: str, within_s: float = 20.0) -> list[Event]:
     """All that comes, up to the first of these."""
     seen: list[Event] = []
     async with asyncio.timeout(within_s):

@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from inturn import InTurn
 from inturn.settings import Settings
 from inturn.web.app import make_app
+from inturn.web.asgi import ASGIApp
 from tests.conversations.scripted import DEFINITION, Scripted
 from tests.web.speaking import Call
 
@@ -35,7 +36,15 @@ class Site:
     async def say(self, conversation_id: str, text: str, **more: Any) -> httpx.Response:
         return await self.client.post(f"/api/v1/workflows/{conversation_id}/turns", json={"text": text, **more})
 
-    def call(self, path: str, body: bytes, method: str = "POST", *headers: tuple[bytes, bytes]) -> Call:
+    def call(
+        self,
+        path: str,
+        body: bytes,
+        method: str = "POST",
+        *headers: tuple[bytes, bytes],
+        holds_back: bool = False,
+        app: ASGIApp | None = None,
+    ) -> Call:
         """By hand: what it was sent so far can be looked at, and the client can leave."""
         scope = {
             "type": "http", "asgi": {"version": "3.0", "spec_version": "2.4"}, "http_version": "1.1", "method": method,
@@ -43,7 +52,7 @@ class Site:
             "headers": [(b"host", b"127.0.0.1:8420"), (b"content-type", b"application/json"), *headers],
             "client": ("127.0.0.1", 4711), "server": ("127.0.0.1", 8420),
         }  # fmt: skip
-        return Call(self.api, scope, body)
+        return Call(app or self.api, scope, body, holds_back=holds_back)
 
 
 @asynccontextmanager

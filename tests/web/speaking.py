@@ -41,11 +41,15 @@ def scope_of(
 class Call:
     """One request. `sent` is what the client has been sent so far."""
 
-    def __init__(self, app: ASGIApp, scope: Scope, body: bytes | Iterable[bytes] = b"{}") -> None:
+    def __init__(
+        self, app: ASGIApp, scope: Scope, body: bytes | Iterable[bytes] = b"{}", *, holds_back: bool = False
+    ) -> None:
+        """`holds_back`: the last part of the body never comes."""
         chunks = [body] if isinstance(body, bytes) else list(body)
         self._incoming: asyncio.Queue[Event] = asyncio.Queue()
-        for number, chunk in enumerate(chunks, 1):
+        for number, chunk in enumerate(chunks[:-1] if holds_back else chunks, 1):
             self._incoming.put_nowait({"type": "http.request", "body": chunk, "more_body": number < len(chunks)})
+        self.path = scope["path"]
         self.sent: list[Event] = []
         self.some_sent = asyncio.Event()
         # a request of its own, as a server would make it: not part of a turn that the test itself may be in
@@ -79,12 +83,13 @@ class Call:
         return found[0].decode() if found else None
 
     def problem(self) -> str:
-        """The last word of its type."""
+        """Its code."""
         assert self.header("content-type") == "application/problem+json"
         told = json.loads(self.body)
-        assert set(told) == {"type", "title", "status", "detail", "code"}
-        assert told["status"] == self.status
-        return str(told["type"]).rpartition(":")[2]
+        assert set(told) == {"type", "title", "status", "detail", "code", "instance"}
+        assert (told["status"], told["instance"]) == (self.status, self.path)
+        assert told["type"] == f"urn:inturn:problem:{told['code']}"
+        return str(told["code"])
 
 
 async def ask(app: ASGIApp, key: str | bytes | None, body: bytes | Iterable[bytes] = b"{}", **asked: Any) -> Call:

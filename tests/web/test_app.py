@@ -8,12 +8,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
 from inturn.agents.offline import OfflineAgent
+from inturn.conversations.config import OrchestratorConfig
 from inturn.errors import DefinitionError, SettingsError
 from inturn.problems.kinds import KINDS
 from inturn.services import PrivateRedis
@@ -21,7 +23,7 @@ from inturn.settings import Settings
 from inturn.web.app import make_app
 from inturn.web.page_files import FOLDER, TYPES
 from tests.store.world import until
-from tests.web.site import Site, opened, problem
+from tests.web.site import ADA_KEY, KEYS, Site, opened, problem
 
 NEEDS_NO_STORE = {"/api/v1/workflow-definitions", "/healthz"}
 
@@ -146,6 +148,36 @@ async def test_with_its_store_away_every_route_is_503_and_then_it_goes_on(
         answer = await site.say(conversation, "email=ada@example.com")
         assert answer.json()["workflow_state"]["collected_data"] == {"name": "Ada", "email": "ada@example.com"}
         assert answer.json()["turn_meta"]["turn_number"] == 2
+
+
+async def test_where_the_store_is_is_told_only_to_callers_who_are_known(
+    fresh_redis: PrivateRedis, namespace: str
+) -> None:
+    fresh_redis.kill()
+    address = str(urlsplit(fresh_redis.url).port or urlsplit(fresh_redis.url).path)
+    async with opened(fresh_redis.url, namespace, store_timeout=0.5, api_keys=KEYS) as site:
+        for headers in ({}, {"authorization": "Bearer nobody-0123456789"}):
+            answer = await site.client.get("/readyz", headers=headers)
+            assert (answer.status_code, answer.json()) == (503, {"status": "unready", "store": "does not answer"})
+        told = await site.client.get("/readyz", headers={"authorization": f"Bearer {ADA_KEY}"})
+        assert told.status_code == 503
+        assert address in told.json()["store"]
+    async with opened(fresh_redis.url, namespace, store_timeout=0.5) as site:
+        assert address in (await site.client.get("/readyz")).json()["store"]
+
+
+@pytest.mark.parametrize("path", ["/docs/", "/healthz/", "/api/v1/workflows/"])
+async def test_no_request_is_led_elsewhere(keyed_site: Site, path: str) -> None:
+    """A redirect would name whatever host the request does."""
+    headers = {"host": "evil.example.com", "authorization": f"Bearer {ADA_KEY}"}
+    problem(await keyed_site.client.get(path, headers=headers), 404, "not-found")
+
+
+def test_a_given_agent_is_not_measured_by_the_settings_of_another(tmp_path: Path) -> None:
+    settings = Settings(url=f"sqlite:///{tmp_path / 'x.db'}", agent_timeout=1)
+    made, given = make_app(settings), make_app(settings, agent=OfflineAgent())
+    assert made.state.orchestrator.config.agent_timeout == 6
+    assert given.state.orchestrator.config.agent_timeout == OrchestratorConfig().agent_timeout
 
 
 async def test_it_starts_without_its_store_and_works_when_that_comes(fresh_redis: PrivateRedis, namespace: str) -> None:

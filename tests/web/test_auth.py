@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from inturn.web.auth import is_loopback, is_loopback_name
+from inturn.web.auth import is_loopback, is_loopback_name, is_own
 from tests.web.site import ADA_KEY, Site, problem
 
 GUARDED = ["/api/v1/workflow-definitions", "/api/v1/workflows/x", "/api/v1/nothing", "/metrics", "/api", "/metrics/"]
@@ -19,6 +19,7 @@ WRONG = [
     {"authorization": f"Basic {ADA_KEY}"},
     {"authorization": ADA_KEY},
     {"authorization": f"Bearer {ADA_KEY}x"},
+    {"authorization": f"Bearer\t{ADA_KEY}"},  # the scheme ends with a space (RFC 9110, 11.4)
     {"authorization": f"Bearer {ADA_KEY.upper()}"},
     {"x-api-key": ADA_KEY},
 ]
@@ -80,12 +81,21 @@ async def test_without_keys_visitors_lanes_carry_no_tenant(site: Site, keyed_sit
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example.com", "127.0.0.1.example.com", "192.168.0.7:8420", "localhost.evil", ""]
-)
+    "host",
+    [
+        "evil.example.com", "127.0.0.1.example.com", "192.168.0.7:8420", "localhost.evil", "", "ada@localhost:8420",
+        "ada:secret@127.0.0.1", "localhost/evil", "localhost?", "localhost:x", "[::1",
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("path", ["/", "/api/v1/workflow-definitions", "/metrics"])
 async def test_without_keys_another_name_is_refused(site: Site, host: str, path: str) -> None:
     """A page of evil.example.com whose name leads here must not read what is here."""
     problem(await site.client.get(path, headers={"host": host}), 421, "not-this-host")
+
+
+async def test_without_keys_two_names_at_once_are_refused(site: Site) -> None:
+    twice = [("host", "localhost"), ("host", "127.0.0.1")]
+    problem(await site.client.get("/api/v1/workflow-definitions", headers=twice), 421, "not-this-host")
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:8420", "127.0.0.1", "[::1]:8420", "127.1.2.3:1", "LOCALHOST"])
@@ -100,16 +110,30 @@ async def test_without_keys_other_machines_are_refused(site: Site) -> None:
         problem(await client.get("/api/v1/workflow-definitions"), 421, "not-this-host")
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example.com", "null", "http://127.0.0.1.evil.com", "file://"])
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "https://evil.example.com", "null", "http://127.0.0.1.evil.com", "file://", "http://localhost:3000",
+        "http://127.0.0.1", "https://127.0.0.1:8420", "http://ada@localhost:8420", "",
+    ],
+)  # fmt: skip
 async def test_without_keys_pages_of_other_sites_are_refused(site: Site, origin: str) -> None:
     answer = await site.client.post("/api/v1/workflows", headers={"origin": origin})
     problem(answer, 403, "cross-origin")
     assert await site.turns.lanes.list() == []
 
 
-async def test_without_keys_our_own_page_is_served(site: Site) -> None:
-    answer = await site.client.post("/api/v1/workflows", headers={"origin": "http://localhost:8420"})
+@pytest.mark.parametrize("origin", ["http://localhost:8420", "http://127.0.0.1:8420", "http://[::1]:8420"])
+async def test_without_keys_our_own_page_is_served(site: Site, origin: str) -> None:
+    answer = await site.client.post("/api/v1/workflows", headers={"origin": origin})
     assert answer.status_code == 201
+
+
+def test_what_our_own_origin_is() -> None:
+    assert is_own("http://localhost", "http", "127.0.0.1:80")
+    assert is_own("https://localhost:443", "https", "localhost")
+    assert not is_own("http://localhost", "https", "localhost")
+    assert not is_own("localhost", "http", "localhost")
 
 
 def test_what_a_loopback_address_is() -> None:

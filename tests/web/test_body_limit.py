@@ -74,6 +74,42 @@ async def test_an_application_that_goes_on_all_the_same_is_not_heard() -> None:
     assert call.status == 413
 
 
+@pytest.mark.parametrize("body", [[], [b"{"] * 3], ids=["nothing", "some of it"])
+async def test_a_body_that_does_not_come_is_not_waited_for(body: list[bytes]) -> None:
+    async def reading(scope: Any, receive: Any, send: Any) -> None:
+        while (await receive()).get("more_body"):
+            pass
+
+    call = Call(BodyLimit(reading, within_s=0.05), scope_of(None), [*body, b"}"], holds_back=True)
+    await call.task
+    assert (call.status, call.header("connection")) == (408, "close")
+    assert call.problem() == "body-timeout"
+
+
+async def test_a_route_and_a_key_wait_no_longer_for_a_body(site: Site) -> None:
+    limited = BodyLimit(site.api, within_s=0.05)
+    for headers in ([], [(b"idempotency-key", b"k")]):
+        asked = site.call("/api/v1/workflows", b"", "POST", *headers, holds_back=True, app=limited)
+        await asked.task
+        assert (asked.status, asked.problem()) == (408, "body-timeout")
+
+
+async def test_when_a_body_is_there_whole_nothing_has_to_follow_in_time() -> None:
+    left = asyncio.Event()
+
+    async def waits(scope: Any, receive: Any, send: Any) -> None:
+        assert (await receive())["body"] == b"{}"
+        await asyncio.sleep(0.1)  # longer than a body may take
+        assert (await receive())["type"] == "http.disconnect"
+        left.set()
+
+    call = Call(BodyLimit(waits, within_s=0.05), scope_of(None))
+    call.disconnect()
+    await call.task
+    assert left.is_set()
+    assert call.sent == []
+
+
 async def test_what_fails_for_another_reason_fails_as_before() -> None:
     async def failing(scope: Any, receive: Any, send: Any) -> None:
         raise KeyError("x")

@@ -174,7 +174,35 @@ async def test_a_response_that_asks_to_come_again_is_not_kept(
     assert (await ask(guarded, "k")).header("idempotency-replayed") == "true"
 
 
-@pytest.mark.parametrize("status", [200, 204, 302, 400, 404, 422])
+@pytest.mark.parametrize("status", [404, 409, 423])
+@pytest.mark.parametrize("kind", [b"text/plain", b"text/event-stream"])
+async def test_a_refusal_that_says_when_to_come_again_is_not_kept(
+    shop: Shop, guarded: IdempotencyMiddleware, status: int, kind: bytes
+) -> None:
+    async def later(scope: Scope, receive: Receive, send: Send) -> None:
+        await respond(send, b"no", status, [(b"Retry-After", b"1"), (b"content-type", kind)])
+
+    shop.does = later
+    first = await ask(guarded, "k")
+    assert (first.status, first.body, first.header("idempotency-kept")) == (status, b"no", None)
+    shop.does = None
+    assert (await ask(guarded, "k")).body == b"run 2"
+    assert (await ask(guarded, "k")).header("idempotency-replayed") == "true"
+
+
+async def test_what_was_accepted_is_kept_though_it_says_when_to_look_again(
+    shop: Shop, guarded: IdempotencyMiddleware
+) -> None:
+    async def accepts(scope: Scope, receive: Receive, send: Send) -> None:
+        await respond(send, b"taken", 202, [(b"retry-after", b"30")])
+
+    shop.does = accepts
+    await ask(guarded, "k")
+    assert (await ask(guarded, "k")).header("retry-after") == "30"
+    assert shop.runs == 1
+
+
+@pytest.mark.parametrize("status", [200, 204, 302, 400, 404, 409, 422])
 async def test_any_other_response_is_kept(shop: Shop, guarded: IdempotencyMiddleware, status: int) -> None:
     shop.does = answers(status)
     await ask(guarded, "k")

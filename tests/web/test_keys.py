@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from inturn.conversations.event import lane_name
 from inturn.conversations.http.caller import Caller
 from inturn.errors import SettingsError
 from inturn.settings import Settings, load_settings
@@ -53,6 +54,9 @@ def test_without_any_there_are_none() -> None:
         (f"{ONE}é ada acme", "printable ASCII"),
         (f"{ONE} a:da acme", "the user must have"),
         (f"{ONE} ada a>cme", "the tenant must have"),
+        (f"{ONE} ada ada@example.com", "the tenant must have 1 to 64 letters, digits or any of _ . -"),
+        (f"{ONE} ada a+b", "the tenant must have"),
+        (f"{ONE} ada {'a' * 65}", "the tenant must have"),
     ],
 )
 def test_a_wrong_line_is_named_and_its_key_is_not_shown(tmp_path: Path, line: str, why: str) -> None:
@@ -61,6 +65,13 @@ def test_a_wrong_line_is_named_and_its_key_is_not_shown(tmp_path: Path, line: st
     assert why in told
     assert ONE not in told
     assert "hunter2" not in told
+
+
+@pytest.mark.parametrize("tenant", ["a" * 64, "ACME_eu-1.example", "."])
+def test_every_tenant_that_is_taken_can_have_lanes(tmp_path: Path, tenant: str) -> None:
+    caller = of_file(tmp_path, f"{ONE} ada {tenant}\n").caller(ONE)
+    assert caller is not None
+    assert lane_name("visitor", "v", caller.tenant_id) == f"visitor:{tenant}:v"
 
 
 def test_every_wrong_line_is_named_at_once(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ async def test_server_sent_events_arrive_as_they_come_and_are_not_replayed(serve
         pieces = stream.aiter_text()
         assert await anext(pieces) == "data: 1\n\n"
         again = await there.post("/stream", headers=keyed())
-        assert (again.status_code, again.json()["type"]) == (422, "urn:inturn:idempotency:not-replayable")
+        assert (again.status_code, again.json()["type"]) == (422, "urn:inturn:problem:not-replayable")
         served.open()
         assert await anext(pieces) == "data: 2\n\n"
     assert served.runs() == ["stream"]

@@ -19,11 +19,11 @@ from inturn.app import InTurn
 from inturn.conversations.chat import Change, Chat, ChatMessage, ChatMoved, NewAnswer, Outcome
 from inturn.conversations.chats import ConversationStore, iso_time
 from inturn.conversations.choosing import Choice, choose, history_of
-from inturn.conversations.event import VisitorMessage
+from inturn.conversations.event import BusyPolicy, VisitorMessage
 from inturn.conversations.graph.walk import Tool, ToolContext, Walk
 from inturn.conversations.patch import difference
 from inturn.conversations.presence import Presence
-from inturn.conversations.projects import BusyPolicy, Projects, ProjectSettings
+from inturn.conversations.projects import Projects, ProjectSettings
 from inturn.conversations.speaking import MAX_ANSWER, Speaker, ask_agent
 from inturn.errors import (
     AgentTimeout,
@@ -39,11 +39,10 @@ from inturn.lanes.effects import Turn
 
 log = logging.getLogger("inturn.conversations")
 
-_PASSING = (
-    AgentTimeout, AgentUnavailable, StoreUnavailable, LockError, LaneTimeout, CommitUnknown, HandlerTimeout,
-    HandlerSignal, ChatMoved,
-)  # fmt: skip
-"""Errors that are no fault of any message."""
+_OURS = (StoreUnavailable, LockError, LaneTimeout, CommitUnknown, ChatMoved)
+"""Errors that have nothing to do with what was asked."""
+_PASSING = (*_OURS, AgentTimeout, AgentUnavailable, HandlerTimeout, HandlerSignal)
+"""Errors after which asking at once for less would hardly help."""
 
 MEMORY = "agent_memory"
 MOST_LOOKS = 5
@@ -102,6 +101,11 @@ class Answering:
                 log.info("%s: deciding anew", moved)
         raise AssertionError("the last look returns or raises")
 
+    async def absent(self, event: VisitorMessage) -> None:
+        """There is no such conversation: that is a gate like the others, and the last but one."""
+        project = await self.projects.get(event.project_id, event.tenant_id)
+        _tell_unanswered(event, await self._closed_gate(project, event) or "there is no such conversation")
+
     async def _answer(self, work: Work) -> Answer | None:
         event = work.event
         project = await self.projects.get(event.project_id, event.tenant_id)
@@ -121,17 +125,29 @@ class Answering:
             return None
         if project.deliver is not None:
             self.app.runtime.handler(project.deliver)  # before anybody is asked: an unknown one could not be sent to
+        if work.turn.attempt > 1:  # a process that died while it answered has counted nothing
+            await self._count(work, [message for message in choice.burst if message.tries == 0])
         try:
             return await self._speak(work, project, chat, choice)
-        except _PASSING:
+        except _OURS:
             raise
         except Exception as error:
-            if not choice.is_wide:
+            await self._count(work, choice.burst)
+            if isinstance(error, _PASSING) or not choice.is_wide:
                 raise
             # another message that waits may be at fault: it must not cost this one its answer, now and for ever
             log.warning("conversation=%s: answering its own messages alone: %s", event.conversation_id, error)
             Speaker(work.turn, event.conversation_id).restart()
             return await self._answer(replace(work, is_narrow=True))
+
+    async def _count(self, work: Work, tried: Sequence[ChatMessage]) -> None:
+        """From now on only their own turns try them. As far as it can be written: an error must not be hidden."""
+        ids = tuple(message.id for message in tried)
+        if ids:
+            try:
+                await self._save(work, Change(tried=ids, fence=work.turn.fence))
+            except Exception as error:  # noqa: BLE001 - also that of someone else's store
+                log.warning("conversation=%s: a failed try was not counted: %s", work.event.conversation_id, error)
 
     async def _closed_gate(self, project: ProjectSettings | None, event: VisitorMessage) -> str:
         if project is None or not project.enabled:
@@ -146,9 +162,9 @@ class Answering:
         chat = await self.conversations.get(event.conversation_id, event.tenant_id)
         if chat is None or not chat.is_of(event.project_id, event.visitor_uid):
             return None
-        missing = [event for event in work.events if chat.said(event.message_id) is None]
+        missing = [event for event in work.events if chat.known(event.message_id) is None]
         for event in missing:
-            if await self.conversations.add(event.conversation_id, event) is None:
+            if await self.conversations.add(event.conversation_id, event, work.policy) is None:
                 return None
         return await self.conversations.get(event.conversation_id, event.tenant_id) if missing else chat
 
@@ -184,18 +200,26 @@ class Answering:
         saved = await self._save(work, Change(outcomes, answer, patch, work.turn.fence))
         if answer is None:
             _tell_unanswered(event, "the answer is empty")
-        return self._found(work, project, saved)
+        return self._found(work, project, saved, "" if answer is None else answer.id)
 
     async def _save(self, work: Work, change: Change) -> Chat:
         return await self.conversations.save(work.event.conversation_id, change, work.event.tenant_id)
 
-    def _found(self, work: Work, project: ProjectSettings | None, chat: Chat) -> Answer | None:
-        """The newest answer to the work's own messages; all of them are delivered, if they have not been."""
-        found = {answer.seq: answer for answer in map(chat.answer_to, work.own) if answer is not None}
+    def _found(self, work: Work, project: ProjectSettings | None, chat: Chat, written: str = "") -> Answer | None:
+        """The newest answer to the work's own messages. What has to do with them is delivered, if it has not been.
+
+        `written`: the id of the answer that was just written. With replacing policies it may be to other messages than
+        the work's own, and if a turn is cut off after it, the next turn finds its own superseded by it.
+        """
+        mine = {answer.seq: answer for answer in map(chat.answer_to, work.own) if answer is not None}
         if project is not None and project.deliver is not None:
-            for seq in sorted(found):
-                self._deliver(work, project.deliver, found[seq])
-        return read_answer(chat, found[max(found)]) if found else None
+            said = (chat.said(message_id) for message_id in work.own)
+            by = [chat.superseding(message) for message in said if message and message.outcome == "superseded"]
+            new = [message for message in chat.messages if written and message.id == written and message.answers]
+            related = mine | {answer.seq: answer for answer in (*by, *new) if answer is not None}
+            for seq in sorted(related):
+                self._deliver(work, project.deliver, related[seq])
+        return read_answer(chat, mine[max(mine)]) if mine else None
 
     def _deliver(self, work: Work, handler: str, answer: ChatMessage) -> None:
         """A turn that was cut off after `save` has delivered nothing, so it is sent in any case, once by its id.

@@ -7,19 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, Field
 from pydantic_core import to_json
 
-from inturn.conversations.event import VisitorMessage
-from inturn.conversations.patch import Patch, apply
-from inturn.errors import ConversationError, LeaseLost, MailboxFull
+from inturn.conversations.event import BusyPolicy, VisitorMessage
+from inturn.conversations.patch import Patch, apply, largest
+from inturn.errors import ConversationError, LeaseLost, MailboxFull, TooLarge
+from inturn.lanes import text
 
 MAX_MESSAGES = 500
 MAX_BYTES = 512 * 1024
+"""Of its messages. With the metadata, the ids of those that left and one long answer it is still a state of a lane."""
+MAX_METADATA = 256 * 1024
+GONE_FOR_S = 86400.0
+MAX_GONE_BYTES = 48 * 1024
 
-Outcome = Literal["answered", "unanswered", "superseded", "dropped"]
+Outcome = Literal["answered", "unanswered", "superseded", "dropped", "failed"]
 
 
 class ChatMoved(ConversationError):
@@ -32,7 +38,10 @@ class ChatMoved(ConversationError):
 
 
 class ChatMessage(BaseModel):
-    """`outcome` is of visitors' messages (`None`: it waits), `answers` and `agent` are of assistants'."""
+    """`outcome` is of visitors' messages (`None`: it waits), `answers` and `agent` are of assistants'.
+
+    `policy` is the one that it came under first (`None`: nobody said), `tries` are the failed attempts to answer it.
+    """
 
     seq: int
     id: str
@@ -42,17 +51,38 @@ class ChatMessage(BaseModel):
     outcome: Outcome | None = None
     answers: list[str] = Field(default_factory=list)
     agent: str = ""
+    policy: BusyPolicy | None = None
+    tries: int = 0
 
     @property
     def is_waiting(self) -> bool:
         return self.role == "visitor" and self.outcome is None
 
+    @property
+    def may_be_answered(self) -> bool:
+        """By a turn of its own. What failed for good may be replayed, or repeated; and a repeat that found the visitor
+        busy may have dropped the very message that is being answered.
+        """
+        return self.role == "visitor" and self.outcome in (None, "failed", "dropped")
 
-class Added(NamedTuple):
-    """A visitor's message as it is in the chat. Not `is_new`: it was there, and someone may be answering it now."""
 
-    message: ChatMessage
-    is_new: bool
+class Gone(BaseModel):
+    """What is left of a message that made room for others. `at`: when it did, in Unix time."""
+
+    outcome: Outcome
+    at: float
+
+
+class Known(NamedTuple):
+    """What a chat knows of a visitor's message. Not `is_new`: it was there, and someone may be answering it now.
+
+    `outcome` `None`: it waits. `policy`: the one that it came under first. `is_gone`: it has left, and is remembered.
+    """
+
+    outcome: Outcome | None
+    policy: BusyPolicy | None = None
+    is_new: bool = False
+    is_gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +96,17 @@ class NewAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One write to a chat. `fence`: of the turn that makes it; `None` for one that is made outside of any turn."""
+    """One write to a chat. `fence`: of the turn that makes it; `None` for one that is made outside of any turn.
+
+    `tried`: ids of messages whose answer has failed once more. `retracted`: of waiting ones that no lane has taken.
+    """
 
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     answer: NewAnswer | None = None
     patch: Patch = ()
     fence: int | None = None
+    tried: tuple[str, ...] = ()
+    retracted: tuple[str, ...] = ()
 
 
 class Chat(BaseModel):
@@ -82,6 +117,7 @@ class Chat(BaseModel):
     ai_enabled: bool = True
     metadata: dict[str, Any] = Field(default_factory=dict)
     messages: list[ChatMessage] = Field(default_factory=list)
+    gone: dict[str, Gone] = Field(default_factory=dict)
     next_seq: int = 1
     fence: int = 0
 
@@ -92,35 +128,52 @@ class Chat(BaseModel):
         """The visitor's message of this id."""
         return next((m for m in reversed(self.messages) if m.role == "visitor" and m.id == message_id), None)
 
+    def known(self, message_id: str) -> Known | None:
+        found = self.said(message_id)
+        if found is not None:
+            return Known(found.outcome, found.policy)
+        gone = self.gone.get(message_id)
+        return None if gone is None else Known(gone.outcome, is_gone=True)
+
     def answer_to(self, message_id: str) -> ChatMessage | None:
         return next((m for m in reversed(self.messages) if message_id in m.answers), None)
+
+    def superseding(self, message: ChatMessage) -> ChatMessage | None:
+        """The first answer to a message that is newer than this one."""
+        newer = {m.id for m in self.messages if m.role == "visitor" and m.seq > message.seq}
+        return next((m for m in self.messages if m.seq > message.seq and not newer.isdisjoint(m.answers)), None)
 
     def waiting(self) -> list[ChatMessage]:
         return [message for message in self.messages if message.is_waiting]
 
-    def add(self, message: VisitorMessage, at: str) -> Added:
+    def add(self, message: VisitorMessage, at: str, policy: BusyPolicy | None = None) -> Known:
         """Once by its id. `MailboxFull` if too many wait already."""
-        found = self.said(message.message_id)
-        if found is not None:
-            return Added(found, False)
-        added = self._append(ChatMessage(seq=0, id=message.message_id, role="visitor", text=message.text, at=at))
-        self._make_room()
-        if len(self.messages) > MAX_MESSAGES or self._is_too_large():
+        known = self.known(message.message_id)
+        if known is not None:
+            return known
+        added = ChatMessage(seq=0, id=message.message_id, role="visitor", text=message.text, at=at, policy=policy)
+        self._append(added)
+        self._make_room(at)
+        if len(self.messages) > MAX_MESSAGES or self._size() > MAX_BYTES:
             self.messages.remove(added)
             raise MailboxFull(f"chat:{self.conversation_id}", len(self.waiting()))
-        return Added(added, True)
+        return Known(None, policy, is_new=True)
 
-    def change(self, change: Change) -> None:
-        """Nothing is changed if the fence is old, or one of the messages has been settled meanwhile."""
+    def change(self, change: Change, at: str) -> None:
+        """Nothing is changed if the fence is old, one of the messages has been settled meanwhile, or it is too much."""
         if change.fence is not None and change.fence < self.fence:
             raise LeaseLost(f"chat:{self.conversation_id}", change.fence, f"fence {self.fence} has written since")
-        settled = {message_id: self.said(message_id) for message_id in change.outcomes}
+        settled = {message_id: self._to_settle(message_id, change) for message_id in change.outcomes}
+        metadata = _patched(change.patch, self.metadata)
         for message_id, found in settled.items():
-            if found is None or not found.is_waiting:
-                raise ChatMoved(self.conversation_id, message_id)
-        for message_id, found in settled.items():
-            assert found is not None, "looked at above"
             found.outcome = change.outcomes[message_id]
+        for message_id in change.tried:
+            tried = self.said(message_id)
+            if tried is not None:
+                tried.tries += 1
+                if tried.outcome == "dropped":  # by a repeat that found its own turn running: it was never given up
+                    tried.outcome = None
+        self.messages = [m for m in self.messages if not (m.is_waiting and m.id in change.retracted)]
         answer = change.answer
         if answer is not None:
             self._append(
@@ -129,33 +182,67 @@ class Chat(BaseModel):
                     answers=list(answer.answers), agent=answer.agent,
                 )
             )  # fmt: skip
-        self.metadata = apply(change.patch, self.metadata)
+        self.metadata = metadata
         self.fence = max(self.fence, change.fence or 0)
-        self._make_room(keep_from=self.next_seq - 1 if answer is not None else None)
+        self._make_room(at, keep_from=self.next_seq - 1 if answer is not None else None)
 
-    def _append(self, message: ChatMessage) -> ChatMessage:
+    def _to_settle(self, message_id: str, change: Change) -> ChatMessage:
+        found = self.said(message_id)
+        is_turn = change.fence is not None
+        if found is None or not (found.is_waiting or (is_turn and found.may_be_answered)):
+            raise ChatMoved(self.conversation_id, message_id)
+        return found
+
+    def _append(self, message: ChatMessage) -> None:
         message.seq, self.next_seq = self.next_seq, self.next_seq + 1
         self.messages.append(message)
-        return message
 
-    def _make_room(self, keep_from: int | None = None) -> None:
-        """The oldest settled ones go; what was just written stays."""
+    def _make_room(self, at: str, keep_from: int | None = None) -> None:
+        """The oldest settled ones go, and their ids are remembered; what was just written stays."""
         over = max(0, len(self.messages) - MAX_MESSAGES)
         bytes_over = self._size() - MAX_BYTES
         kept = []
+        now_s = datetime.fromisoformat(at).timestamp()
         for message in self.messages:
             may_go = not message.is_waiting and (keep_from is None or message.seq < keep_from)
             if may_go and (over > 0 or bytes_over > 0):
                 over -= 1
                 bytes_over -= len(to_json(message)) + 1
+                if message.outcome is not None:
+                    self.gone[message.id] = Gone(outcome=message.outcome, at=now_s)
             else:
                 kept.append(message)
         self.messages = kept
+        self._forget(now_s)
 
-    def _is_too_large(self) -> bool:
-        return self._size() > MAX_BYTES
+    def _forget(self, now_s: float) -> None:
+        """Oldest first: by then nobody repeats them any more."""
+        size = sum(map(_gone_size, self.gone))
+        for message_id, gone in list(self.gone.items()):
+            if size <= MAX_GONE_BYTES and gone.at + GONE_FOR_S > now_s:
+                break
+            size -= _gone_size(message_id)
+            del self.gone[message_id]
 
     def _size(self) -> int:
         # a character takes six bytes at most: most chats need not be written to know that they are small
-        most = sum(6 * (len(message.text) + len(message.id)) + 300 for message in self.messages)
+        most = sum(
+            6 * (len(message.text) + len(message.id) + sum(map(len, message.answers))) + 3 * len(message.answers) + 300
+            for message in self.messages
+        )
         return most if most <= MAX_BYTES else len(to_json(self.messages))
+
+
+def _gone_size(message_id: str) -> int:
+    return len(to_json(message_id)) + 60
+
+
+def _patched(patch: Patch, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    if not patch:
+        return dict(metadata)
+    patched = apply(patch, metadata)
+    try:
+        text.write(patched, "metadata", MAX_METADATA)
+    except TooLarge as error:
+        raise TooLarge(f"metadata, with what was written to {largest(patch)!r},", error.size, error.limit) from None
+    return patched

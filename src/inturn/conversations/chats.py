@@ -6,17 +6,16 @@ It is written by short turns of that lane and read without any. A write is all o
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from inturn.app import InTurn
-from inturn.conversations.chat import Added, Change, Chat
-from inturn.conversations.event import VisitorMessage, lane_name
+from inturn.conversations.chat import Change, Chat, Known
+from inturn.conversations.event import WRITE_WAIT_S, BusyPolicy, VisitorMessage, lane_name, nothing
 from inturn.errors import UnknownConversation
 from inturn.lanes.inline import InlineTurn
 from inturn.locks import arguments
 
 CHAT_TTL_S = 30 * 86400.0
-WRITE_WAIT_S = 10.0
 
 
 class ConversationStore(Protocol):
@@ -26,19 +25,21 @@ class ConversationStore(Protocol):
         """The chat, made if it is missing. `UnknownConversation` if it is another visitor's, or of another project."""
         ...
 
-    async def add(self, conversation_id: str, message: VisitorMessage) -> Added | None:
-        """Adds a message, once by its id. `None`: this visitor has no such conversation."""
+    async def add(
+        self, conversation_id: str, message: VisitorMessage, policy: BusyPolicy | None = None
+    ) -> Known | None:
+        """Adds a message, once by its id, with the policy that it came under. `None`: this visitor has no such
+        conversation.
+        """
         ...
 
     async def save(self, conversation_id: str, change: Change, tenant_id: str = "") -> Chat:
-        """One write. `LeaseLost` for an older fence than one that has written, `ChatMoved` for what is settled."""
+        """One write. `LeaseLost` for an older fence than one that has written, `ChatMoved` for what is settled,
+        `TooLarge` for metadata over its limit.
+        """
         ...
 
     async def set_ai_enabled(self, conversation_id: str, ai_enabled: bool, tenant_id: str = "") -> Chat: ...
-
-
-def _no_chat() -> Any:
-    return None
 
 
 class LaneConversations:
@@ -66,17 +67,19 @@ class LaneConversations:
             raise UnknownConversation(conversation_id)
         return chat
 
-    async def add(self, conversation_id: str, message: VisitorMessage) -> Added | None:
+    async def add(
+        self, conversation_id: str, message: VisitorMessage, policy: BusyPolicy | None = None
+    ) -> Known | None:
         async with self._turn(conversation_id, message.tenant_id) as turn:
             chat = _of(message.tenant_id, turn.state)
             if chat is None or not chat.is_of(message.project_id, message.visitor_uid):
                 return None
-            return chat.add(message, iso_time(self._app))
+            return chat.add(message, iso_time(self._app), policy)
 
     async def save(self, conversation_id: str, change: Change, tenant_id: str = "") -> Chat:
         async with self._turn(conversation_id, tenant_id) as turn:
             chat = _must_be(conversation_id, _of(tenant_id, turn.state))
-            chat.change(change)
+            chat.change(change, iso_time(self._app))
             return chat
 
     async def set_ai_enabled(self, conversation_id: str, ai_enabled: bool, tenant_id: str = "") -> Chat:
@@ -87,7 +90,7 @@ class LaneConversations:
 
     def _turn(self, conversation_id: str, tenant_id: str) -> InlineTurn[Chat | None]:
         key = lane_name("chat", conversation_id, tenant_id)
-        return self._app.turn(key, wait=WRITE_WAIT_S, state=Chat, initial=_no_chat, state_ttl=self._ttl)
+        return self._app.turn(key, wait=WRITE_WAIT_S, state=Chat, initial=nothing, state_ttl=self._ttl)
 
 
 def _of(tenant_id: str, chat: Chat | None) -> Chat | None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from inturn.agents.protocol import Said
 from inturn.conversations.chat import Chat, ChatMessage
-from inturn.conversations.projects import BusyPolicy
+from inturn.conversations.event import BusyPolicy
 
 _GATHERING = ("merge", "interrupt")
 _REPLACING = ("latest", "rollback")
@@ -28,22 +28,28 @@ class Choice(NamedTuple):
 def choose(chat: Chat, policy: BusyPolicy, own: Collection[str], is_narrow: bool) -> Choice:
     """`own` are the ids that the turn is for; `is_narrow`: it looks at nothing else.
 
-    An empty burst: all of its own are settled already.
+    What has failed before is answered by its own turns alone: it may be what the agent cannot take. An empty burst: all
+    of its own are settled already.
     """
-    waiting = chat.waiting()
-    mine = [message for message in waiting if message.id in own]
+    mine = [message for message in chat.messages if message.id in own and message.may_be_answered]
     if not mine:
         return Choice([], [], False)
-    pool = waiting if policy in _GATHERING + _REPLACING and not is_narrow else mine
+    others = [message for message in chat.waiting() if message.id not in own]
+    if is_narrow or policy not in _GATHERING + _REPLACING:
+        others = []
+    fresh = [message for message in others if message.tries == 0]
+    pool = sorted(mine + fresh, key=lambda message: message.seq)
     if policy in _REPLACING:
-        return Choice(pool[-1:], pool[:-1], len(pool) > len(mine))
-    return Choice(pool, [], len(pool) > len(mine))
+        newest = pool[-1]
+        older = [message for message in mine + others if message.seq < newest.seq]
+        return Choice([newest], older, bool(fresh))
+    return Choice(pool, [], bool(fresh))
 
 
 def history_of(chat: Chat, choice: Choice, most: int, is_narrow: bool) -> tuple[Said, ...]:
     """The newest messages, oldest first, without the burst and without what waits behind it.
 
-    A narrow turn leaves out all that wait: one of them may be what the agent cannot take.
+    What has failed is left out, and by a narrow turn all that wait: one of them may be what the agent cannot take.
     """
     if most == 0:
         return ()
@@ -52,6 +58,8 @@ def history_of(chat: Chat, choice: Choice, most: int, is_narrow: bool) -> tuple[
     before = [
         message
         for message in chat.messages
-        if message.seq not in burst and not (message.is_waiting and (is_narrow or message.seq > first))
+        if message.seq not in burst
+        and message.outcome != "failed"
+        and not (message.is_waiting and (is_narrow or message.tries or message.seq > first))
     ]
     return tuple(Said("user" if m.role == "visitor" else "assistant", m.text) for m in before[-most:])

@@ -137,7 +137,7 @@ class WorkflowOrchestrator:
         return await self._take(conversation_id, said, owner)
 
     async def get_session(self, conversation_id: str, *, owner: Owner | None = None) -> SessionView:
-        return await self.sessions.view(conversation_id, owner)
+        return await self.sessions.view(conversation_id, owner, self.agent)
 
     async def complete_session(self, conversation_id: str, *, owner: Owner | None = None) -> SessionView:
         """By hand, whatever is still missing. One that is completed stays so."""
@@ -148,7 +148,7 @@ class WorkflowOrchestrator:
             turn.state = state
 
         await self._change(conversation_id, owner, complete)
-        return await self.sessions.view(conversation_id, owner)
+        return await self.sessions.view(conversation_id, owner, self.agent)
 
     async def end_session(self, conversation_id: str, *, owner: Owner | None = None) -> None:
         """It is gone, and what was collected with it. (Responses that are kept for repeats are not given any more.)"""

@@ -1,6 +1,7 @@
 """Metadata is merged by field: what one turn changed is laid over what is there by then.
 
-So what someone else edited meanwhile survives, unless it is the very same field. Lists are fields, not merged inside.
+So what someone else edited meanwhile survives, unless it is the very same field, or something else was put in the
+place of an object in which this turn has changed a field. Lists are fields, not merged inside.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from pydantic_core import to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,11 @@ def apply(patch: Patch, metadata: Mapping[str, Any]) -> dict[str, Any]:
     for change in patch:
         _apply(change, patched)
     return patched
+
+
+def largest(patch: Patch) -> str:
+    """The name of the field with the longest new value."""
+    return ".".join(max(patch, key=lambda change: len(to_json(change.value))).path)
 
 
 def _apply(change: FieldChange, metadata: dict[str, Any]) -> None:

@@ -11,13 +11,12 @@ from typing import Protocol
 from pydantic import BaseModel, Field
 
 from inturn.app import InTurn
-from inturn.conversations.event import lane_name
+from inturn.conversations.event import WRITE_WAIT_S, lane_name
 from inturn.errors import MailboxFull
 from inturn.locks import arguments
 
 PRESENCE_TTL_S = 86400.0
 MAX_AGENTS = 1000
-WRITE_WAIT_S = 10.0
 
 
 class Presence(Protocol):

@@ -5,19 +5,20 @@ Settings live for a year; whoever reads them in the second half of it renews the
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from collections import OrderedDict
+from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import to_json
 
 from inturn.app import InTurn
-from inturn.conversations.event import lane_name
+from inturn.conversations.event import WRITE_WAIT_S, BusyPolicy, lane_name, nothing
 from inturn.conversations.graph.model import Graph
 from inturn.lanes.inline import InlineTurn
 
 PROJECT_TTL_S = 365 * 86400.0
-WRITE_WAIT_S = 10.0
-
-BusyPolicy = Literal["merge", "queue", "drop", "reject", "interrupt", "rollback", "latest"]
+MOST_READ = 64
+"""Projects whose settings a process keeps as it has read them: a large graph takes long to check."""
 
 
 class ProjectSettings(BaseModel):
@@ -48,25 +49,31 @@ class StoredProject(BaseModel):
     settings: ProjectSettings
 
 
-def _no_project() -> Any:
-    return None
-
-
 class LaneProjects:
     def __init__(self, app: InTurn) -> None:
         self._app = app
+        self._read: OrderedDict[bytes, StoredProject] = OrderedDict()
+        """By what is stored: that is asked for each time, so nobody works with old settings."""
 
     async def get(self, project_id: str, tenant_id: str = "") -> ProjectSettings | None:
         lane = await self._app.lanes.inspect(lane_name("project", project_id, tenant_id), limit=1)
         if lane.state is None:
             return None
-        stored = StoredProject.model_validate(lane.state)
+        stored = self._checked(lane.state)
         if stored.tenant_id != tenant_id:
             return None
         if lane.state_expires_in_s is not None and lane.state_expires_in_s < PROJECT_TTL_S / 2:
             async with self._turn(project_id, tenant_id):
                 pass  # the commit writes the state as it is by then, and its life begins anew
-        return stored.settings
+        return stored.settings.model_copy()
+
+    def _checked(self, state: Any) -> StoredProject:
+        written = to_json(state)
+        found = self._read.pop(written, None) or StoredProject.model_validate(state)
+        self._read[written] = found
+        if len(self._read) > MOST_READ:
+            self._read.popitem(last=False)
+        return found
 
     async def put(self, project_id: str, settings: ProjectSettings, tenant_id: str = "") -> None:
         async with self._turn(project_id, tenant_id) as turn:
@@ -75,5 +82,5 @@ class LaneProjects:
     def _turn(self, project_id: str, tenant_id: str) -> InlineTurn[StoredProject | None]:
         key = lane_name("project", project_id, tenant_id)
         return self._app.turn(
-            key, wait=WRITE_WAIT_S, state=StoredProject, initial=_no_project, state_ttl=PROJECT_TTL_S
+            key, wait=WRITE_WAIT_S, state=StoredProject, initial=nothing, state_ttl=PROJECT_TTL_S
         )  # fmt: skip

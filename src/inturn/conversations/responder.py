@@ -7,22 +7,21 @@ answered together, and whoever comes later finds its message answered.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Any, NamedTuple, get_args
 
 from inturn.agents.protocol import Agent
 from inturn.app import InTurn
 from inturn.conversations.answering import Answer, Answering, Work, read_answer
-from inturn.conversations.chat import Added, Change, ChatMoved
+from inturn.conversations.chat import Change, ChatMoved, Known, Outcome
 from inturn.conversations.chats import ConversationStore, LaneConversations
-from inturn.conversations.event import VisitorMessage, read_event
+from inturn.conversations.event import BusyPolicy, VisitorMessage, read_event
 from inturn.conversations.graph.walk import Tool
 from inturn.conversations.presence import LanePresence, Presence
-from inturn.conversations.projects import BusyPolicy, LaneProjects, Projects
+from inturn.conversations.projects import LaneProjects, Projects
 from inturn.conversations.visitor_lock import VisitorLocks, holding
-from inturn.errors import Interrupted, LaneBusy, UnknownConversation
+from inturn.errors import Interrupted, LaneBusy, LaneError, MailboxFull, UnknownConversation
 from inturn.lanes.effects import Turn
 from inturn.lanes.inline import InlineBusy
 from inturn.lanes.policy import Busy
@@ -45,6 +44,9 @@ _AWAITED: dict[BusyPolicy, InlineBusy] = {
     "rollback": "interrupt", "latest": "wait",
 }  # fmt: skip
 _INTERRUPTING = ("interrupt", "rollback")
+_WAITING = ("merge", "queue", "latest")
+"""With these a message never disturbs anybody, and is never refused."""
+_UNANSWERABLE: tuple[Outcome, ...] = ("dropped", "superseded", "unanswered")
 
 
 class Accepted(NamedTuple):
@@ -55,9 +57,9 @@ class Accepted(NamedTuple):
 class VisitorResponder:
     """Its parts can all be replaced. `lock`: taken around each answer, besides the lane; it is not renewed.
 
-    `shares=True` holds the plain key `ai:lock:visitor:{visitor_uid}` in the same transitions as the lane (Redis only).
-    `quiet`: how long a submitted burst must be silent before `merge` answers it. `history`: how many messages an agent
-    is told of.
+    `shares=True` holds the plain key `ai:lock:visitor:{visitor_uid}` in the same transitions as the lane (Redis only);
+    this and `lock` know the visitor of a tenant as `{tenant}:{visitor_uid}`. `quiet`: how long a submitted burst must
+    be silent before `merge` answers it. `history`: how many messages an agent is told of.
     """
 
     def __init__(
@@ -103,21 +105,43 @@ class VisitorResponder:
             dedup_window=WINDOW_S,
             quiet=quiet if policy == "merge" else None,
             interruptible=policy in _INTERRUPTING,
-            shares=(lambda event: PREFIX + event.visitor_uid) if self._shares else None,
+            shares=(lambda event: PREFIX + event.lock_name) if self._shares else None,
         )
         register(self._handler(policy))
 
     def _handler(self, policy: BusyPolicy) -> Callable[[Turn[Any]], Awaitable[dict[str, Any]]]:
         async def run(turn: Turn[Any]) -> dict[str, Any]:
-            chats: dict[str, list[VisitorMessage]] = {}
+            chats: dict[Hashable, list[VisitorMessage]] = {}
             for message in turn.messages:
-                chats.setdefault(message.body.conversation_id, []).append(message.body)
+                chats.setdefault(message.body.place, []).append(message.body)
             # as in a burst of the lane, the last attempt of a message is by itself: another one may be at fault
             is_last = turn.served is not None and turn.attempt >= turn.served.retry.attempts
-            answers = [await self._answer(Work(turn, policy, events, is_last)) for events in chats.values()]
-            return {"answers": [asdict(answer) for answer in answers if answer is not None]}
+            try:
+                answers = [await self._answer(Work(turn, policy, events, is_last)) for events in chats.values()]
+            except Exception as error:
+                await self._tell_dead(turn, error)
+                raise
+            # without the texts, of which a result cannot hold many; the chats have them
+            return {
+                "answers": [
+                    {"conversation_id": answer.conversation_id, "id": answer.id, "seq": answer.seq}
+                    for answer in answers
+                    if answer is not None
+                ]
+            }
 
         return run
+
+    async def _tell_dead(self, turn: Turn[Any], error: Exception) -> None:
+        """What becomes a dead letter waits no longer: the chat says that it failed, as far as that can be written."""
+        served = turn.served
+        if served is None or turn.lost or turn.size > 1 or served.retry.judge(error, turn.attempt).how != "dead":
+            return
+        message: VisitorMessage = turn.body
+        try:
+            await self._settle(message, Change({message.message_id: "failed"}, fence=turn.fence))
+        except Exception as failure:  # noqa: BLE001 - also that of someone else's store: the turn's own error counts
+            log.warning("conversation=%s: not marked as failed: %s", message.conversation_id, failure)
 
     async def handle_visitor_message(self, event: VisitorMessage | Mapping[str, Any]) -> Answer | None:
         """Answer a message, and wait for that. `None`: there is no answer, and the chat says why (`outcome`).
@@ -126,11 +150,19 @@ class VisitorResponder:
         with the same id.
         """
         message = read_event(event)
-        policy = await self._policy(message)
-        added = await self._add(policy, message)
-        if added is not None and added.message.outcome in ("dropped", "superseded"):
+        project_policy = await self._policy(message)
+        known = await self._know(message, project_policy)
+        if known is None:
+            await self._answering.absent(message)
             return None
-        busy = _AWAITED[policy]
+        if known.outcome in _UNANSWERABLE:
+            return None
+        if known.is_gone:
+            return await self._kept_answer(message)
+        policy = known.policy or project_policy
+        busy = "wait" if known.outcome == "failed" else _AWAITED[policy]
+        if known.outcome == "answered" and busy != "wait":
+            busy = "reject"  # a repeat ends no turn that runs, and is not refused: it gets its answer
         while True:
             try:
                 async with self.app.turn(
@@ -138,7 +170,7 @@ class VisitorResponder:
                     busy=busy,
                     ttl=self._lease_s,
                     interruptible=policy in _INTERRUPTING,
-                    shares=PREFIX + message.visitor_uid if self._shares else None,
+                    shares=PREFIX + message.lock_name if self._shares else None,
                 ) as turn:
                     return await self._answer(Work(turn, policy, [message]))
             except Interrupted as interrupted:
@@ -146,9 +178,14 @@ class VisitorResponder:
                     raise
                 busy = "wait"  # who interrupted us answers us, too; if not, we do, but never by interrupting back
             except LaneBusy as error:
-                if error.key != message.lane or policy != "drop":
+                if error.key != message.lane:
                     raise
-                return await self._drop(message, added)
+                if known.outcome == "answered":
+                    return await self._kept_answer(message)
+                if policy != "drop":
+                    raise
+                await self._drop(message)
+                return await self._kept_answer(message)  # if it has been answered just now
 
     async def submit_visitor_message(self, event: VisitorMessage | Mapping[str, Any]) -> Receipt:
         """Put a message into its visitor's lane, for a worker. When this returns, chat and lane have it."""
@@ -157,65 +194,76 @@ class VisitorResponder:
     async def accept(self, event: VisitorMessage | Mapping[str, Any]) -> Accepted:
         """As `submit_visitor_message`, and whether this message came before."""
         message = read_event(event)
-        policy = await self._policy(message)
-        added = await self._add(policy, message)
-        if added is not None and added.message.outcome is not None:
-            status: Status = "dropped" if added.message.outcome == "dropped" else "duplicate"
-            handler, message_id = f"visitor.{policy}", message.lane_message_id
-            return Accepted(Receipt(status, message.lane, handler, message_id, 0, self.app.runtime), True)
-        receipt = await self.app.submit(f"visitor.{policy}", message)
+        project_policy = await self._policy(message)
+        known = await self.conversations.add(message.conversation_id, message, project_policy)
+        if known is None:
+            raise UnknownConversation(message.conversation_id)
+        policy = known.policy or project_policy  # a repeat goes to the handler that knows it
+        if known.is_gone or known.outcome in _UNANSWERABLE:
+            status: Status = "dropped" if known.outcome == "dropped" else "duplicate"
+            return Accepted(
+                Receipt(status, message.lane, f"visitor.{policy}", message.lane_message_id, 0, self.app.runtime), True
+            )
+        # What is answered goes in once more: if that answer was not delivered, its turn sees to it, and asks nobody.
+        is_plain = known.outcome is None or policy in _WAITING
+        try:
+            receipt = await self.app.submit(f"visitor.{policy if is_plain else 'queue'}", message)
+        except (LaneBusy, MailboxFull):
+            if known.is_new:  # what was refused is not in the chat
+                await self._settle(message, Change(retracted=(message.message_id,)))
+            raise
         if receipt.status == "dropped":
-            await self._drop(message, added)
-        elif policy == "reject":
-            await self.conversations.add(message.conversation_id, message)
-        return Accepted(receipt, receipt.is_duplicate or (added is not None and not added.is_new))
+            await self._drop(message)
+        elif receipt.is_duplicate and known.outcome is None:
+            await self._forget_if_done(message, receipt)
+        return Accepted(receipt, receipt.is_duplicate or not known.is_new)
 
     async def _policy(self, message: VisitorMessage) -> BusyPolicy:
         project = await self.projects.get(message.project_id, message.tenant_id)
         return "merge" if project is None else project.busy
 
-    async def _add(self, policy: BusyPolicy, message: VisitorMessage) -> Added | None:
-        """What may be rejected is added under its turn only: a message that was refused is not in the chat."""
+    async def _know(self, message: VisitorMessage, policy: BusyPolicy) -> Known | None:
+        """Adds it, but for a project that rejects: then it is added under its turn, as it may be refused."""
         if policy != "reject":
-            return await self.conversations.add(message.conversation_id, message)
+            return await self.conversations.add(message.conversation_id, message, policy)
         chat = await self.conversations.get(message.conversation_id, message.tenant_id)
-        found = None if chat is None else chat.said(message.message_id)
-        return None if found is None else Added(found, False)
+        if chat is None or not chat.is_of(message.project_id, message.visitor_uid):
+            return None
+        return chat.known(message.message_id) or Known(None, policy, is_new=True)
 
     async def _answer(self, work: Work) -> Answer | None:
         """Lane first, then lock, for everyone: two that took them in different orders would wait for each other."""
         wait_s = 0.0 if work.policy == "drop" else self._lock_wait_s
-        async with holding(self._lock, work.event.visitor_uid, self._lease_s, wait_s) as is_held:
+        async with holding(self._lock, work.event.lock_name, self._lease_s, wait_s) as is_held:
             if is_held:
                 return await self._answering.answer(work)
         for event in work.events:
-            _tell_skipped(event)
-            await self._mark_dropped(event)
+            await self._drop(event)
         return None
 
-    async def _drop(self, message: VisitorMessage, added: Added | None) -> Answer | None:
+    async def _kept_answer(self, message: VisitorMessage) -> Answer | None:
+        chat = await self.conversations.get(message.conversation_id, message.tenant_id)
+        answer = None if chat is None else chat.answer_to(message.message_id)
+        return None if chat is None or answer is None else read_answer(chat, answer)
+
+    async def _drop(self, message: VisitorMessage) -> None:
         """The visitor is being answered, and the project drops what comes meanwhile.
 
-        What was there before is not marked: it may be the very message that is being answered, delivered once more. If
-        that is done already, this gets its answer.
+        It may be the very message that is being answered, delivered once more: that turn answers it all the same.
         """
-        if added is not None and added.message.outcome is not None:
-            chat = await self.conversations.get(message.conversation_id, message.tenant_id)
-            answer = None if chat is None else chat.answer_to(message.message_id)
-            return None if chat is None or answer is None else read_answer(chat, answer)
-        _tell_skipped(message)
-        if added is not None and added.is_new:
-            await self._mark_dropped(message)
-        return None
+        log.warning("Message processing skipped, lock held for visitor %s", message.visitor_uid)
+        await self._settle(message, Change({message.message_id: "dropped"}))
 
-    async def _mark_dropped(self, message: VisitorMessage) -> None:
+    async def _forget_if_done(self, message: VisitorMessage, receipt: Receipt) -> None:
+        """The lane had it. If that was so long ago that the chat did not know it any more, no turn will come for it."""
+        with suppress(TimeoutError, LaneError):
+            await receipt.result(timeout=0)
+            await self._settle(message, Change(retracted=(message.message_id,)))
+
+    async def _settle(self, message: VisitorMessage, change: Change) -> None:
+        """Unless someone else has done so."""
         with suppress(ChatMoved, UnknownConversation):
-            change = Change({message.message_id: "dropped"})
             await self.conversations.save(message.conversation_id, change, message.tenant_id)
-
-
-def _tell_skipped(message: VisitorMessage) -> None:
-    log.warning("Message processing skipped, lock held for visitor %s", message.visitor_uid)
 
 
 AiResponderService = VisitorResponder

@@ -88,11 +88,15 @@ class SessionView(BaseModel):
     """A session as it is stored, without a turn."""
 
     conversation_id: str
+    agent: str
+    """Who answers here."""
     definition: str
     title: str
     busy: BusyTurn
     workflow_state: StateView
     progress: Progress
     history: list[Line]
+    card: dict[str, Any] | None
+    """Of the step that is worked on, with what is known of it, if it has one."""
     expires_in_s: float | None
     """`None` while a turn waits or runs."""

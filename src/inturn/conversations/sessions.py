@@ -128,17 +128,19 @@ class Sessions:
         """As it is stored, without a turn."""
         return (await self._look(conversation_id, owner))[0]
 
-    async def view(self, conversation_id: str, owner: Owner | None) -> SessionView:
+    async def view(self, conversation_id: str, owner: Owner | None, agent: Agent) -> SessionView:
         state, info = await self._look(conversation_id, owner)
         definition = self.definition_of(state)
         return SessionView(
             conversation_id=conversation_id,
+            agent=agent.name,
             definition=definition.id,
             title=definition.title,
             busy=state.busy,
             workflow_state=StateView.of(state, definition),
             progress=Progress.of(state, definition),
             history=state.history,
+            card=current_card(state, definition),
             expires_in_s=info.state_expires_in_s,
         )
 
@@ -206,6 +208,12 @@ def must_own(state: WorkflowState | None, conversation_id: str, owner: Owner | N
     if state is None or (owner is not None and state.owner != owner):
         raise UnknownConversation(conversation_id)
     return state
+
+
+def current_card(state: WorkflowState, definition: WorkflowDefinition) -> dict[str, Any] | None:
+    is_over = state.status != "active" or state.current_step >= len(definition.steps)
+    step = None if is_over else definition.steps[state.current_step]
+    return None if step is None or step.card is None else card_of(step, state.collected_data)
 
 
 def opening(definition: WorkflowDefinition, step: StepDefinition) -> list[NormalizedMessage]:

@@ -9,10 +9,15 @@ from typing import Any
 
 from inturn.agents.activity import Activity
 from inturn.agents.protocol import Agent, Ask
+from inturn.conversations import clean
+from inturn.conversations.state import MAX_MEMORY
+from inturn.errors import AgentRejected, BadMessage
 from inturn.lanes.effects import Turn
 
 log = logging.getLogger("inturn.conversations")
 
+MOST_MESSAGES = 500
+MOST_TEXT = 4_000_000
 MAX_PIECE = 8000
 MAX_ANSWER = 32_000
 """Characters. A longer answer is cut: its result and its delivery have to fit into the store."""
@@ -33,18 +38,30 @@ class Speaker:
         self._say({"restart": True})
 
     def piece(self, text: str) -> None:
+        text = clean.text(text, MOST_TEXT)
         for start in range(0, len(text), MAX_PIECE):
             self._say({"token": text[start : start + MAX_PIECE]})
 
     def _say(self, what: dict[str, Any]) -> None:
-        self._turn.stream({"conversation_id": self._conversation_id, **what})
+        try:
+            self._turn.stream({"conversation_id": self._conversation_id, **what})
+        except BadMessage as error:  # it is only a hint, and costs nobody the answer
+            log.debug("conversation=%s: a chunk was left out: %s", self._conversation_id, error)
 
 
 async def ask_agent(agent: Agent, ask: Ask, speaker: Speaker) -> str:
-    """The agent's words; '' if it had none."""
+    """The agent's words; '' if it had none. Changes `ask.memory` to what can be kept of it."""
     said: list[str] = []
+    count = length = 0
     async with _closing(agent.ask(ask)) as activities:
-        async for activity in activities:
+        async for given in activities:
+            activity = Activity.read(given)
+            if activity is None:
+                continue
+            count += activity.type == "message"
+            length += len(activity.text)
+            if count > MOST_MESSAGES or length > MOST_TEXT:
+                raise AgentRejected(agent.name, "answers without end")
             if _is_restart(activity):
                 said.clear()
                 speaker.restart()
@@ -52,10 +69,20 @@ async def ask_agent(agent: Agent, ask: Ask, speaker: Speaker) -> str:
                 speaker.piece(activity.text)
             elif activity.type == "message" and activity.text.strip() and activity.sender.get("role") != "user":
                 said.append(activity.text.strip())
-    answer = "\n\n".join(said)
+    _keep_plain(agent, ask)
+    answer = clean.text("\n\n".join(said), 2 * MOST_TEXT)
     if len(answer) > MAX_ANSWER:
         log.warning("the answer of agent %s has %d characters, and was cut", agent.name, len(answer))
     return answer[:MAX_ANSWER]
+
+
+def _keep_plain(agent: Agent, ask: Ask) -> None:
+    try:
+        kept = clean.plain(ask.memory, MAX_MEMORY)
+    except clean.NotPlain as error:
+        raise AgentRejected(agent.name, f"wants to remember what cannot be kept: it is {error}") from error
+    ask.memory.clear()
+    ask.memory.update(kept)
 
 
 def _is_restart(activity: Activity) -> bool:

@@ -10,7 +10,7 @@ import inspect
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from inturn.errors import LockTimeout
 from inturn.store import clock
@@ -29,43 +29,82 @@ class VisitorLocks(Protocol):
 
 
 @asynccontextmanager
-async def holding(lock: VisitorLocks | None, visitor_uid: str, ttl_s: float, wait_s: float) -> AsyncIterator[bool]:
+async def holding(lock: VisitorLocks | None, name: str, ttl_s: float, wait_s: float) -> AsyncIterator[bool]:
     """Whether it is held inside. `wait_s` 0: an absent grant is a no; else `LockTimeout` after so many seconds."""
     if lock is None:
         yield True
         return
-    lock_id = await _take(lock, visitor_uid, ttl_s, wait_s)
+    held = _Lock(lock, name, ttl_s)
+    lock_id = await held.take(wait_s)
     if lock_id is None:
         yield False
         return
     try:
         yield True
     finally:
-        await _release(lock, visitor_uid, lock_id)
+        await held.release(lock_id)
 
 
-async def _take(lock: VisitorLocks, visitor_uid: str, ttl_s: float, wait_s: float) -> str | None:
-    began, pause_s = clock.now(), FIRST_PAUSE_S
-    while True:
-        lock_id: str | None = await _made(lock.acquire_lock(visitor_uid, ttl_s))
-        waited_s = clock.now() - began
-        if lock_id or not wait_s:
-            return lock_id or None
-        if waited_s >= wait_s:
-            raise LockTimeout(f"visitor {visitor_uid}", waited_s)
-        await asyncio.sleep(min(pause_s, wait_s - waited_s))
-        pause_s = min(2 * pause_s, LAST_PAUSE_S)
+class _Lock(NamedTuple):
+    lock: VisitorLocks
+    name: str
+    ttl_s: float
+
+    async def take(self, wait_s: float) -> str | None:
+        began, pause_s = clock.now(), FIRST_PAUSE_S
+        while True:
+            lock_id = await self._ask()
+            waited_s = clock.now() - began
+            if lock_id or not wait_s:
+                return lock_id or None
+            if waited_s >= wait_s:
+                raise LockTimeout(f"visitor {self.name}", waited_s)
+            await asyncio.sleep(min(pause_s, wait_s - waited_s))
+            pause_s = min(2 * pause_s, LAST_PAUSE_S)
+
+    async def _ask(self) -> str | None:
+        asked = self.lock.acquire_lock(self.name, self.ttl_s)
+        if not inspect.isawaitable(asked):
+            lock_id: str | None = asked
+            return lock_id
+        asking = asyncio.ensure_future(asked)
+        try:
+            return await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            if not asking.cancelled():  # it may be granted, or may have been, and nobody would release it
+                _in_background(self._give_back(asking))
+            raise
+
+    async def _give_back(self, asking: asyncio.Future[str | None]) -> None:
+        try:
+            lock_id = await asyncio.wait_for(asking, self.ttl_s)
+        except Exception:  # noqa: BLE001 - whatever it is: what was granted ends with its life
+            return
+        if lock_id:
+            await self.release(lock_id)
+
+    async def release(self, lock_id: str) -> None:
+        """Within the life of the lock: after that there is nothing to release."""
+        task = asyncio.current_task()
+        cancels = task.cancelling() if task is not None else 0
+        try:
+            async with asyncio.timeout(self.ttl_s):
+                released = self.lock.release_lock(self.name, lock_id)
+                was_ours = await released if inspect.isawaitable(released) else released
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > cancels:
+                raise  # it is us who are cancelled
+            # whatever someone else's lock raises: it ends with its life
+            log.warning("the lock of visitor %s could not be released", self.name, exc_info=True)
+        else:
+            if was_ours is False:
+                log.warning("the lock of visitor %s was not ours any more when it was released", self.name)
 
 
-async def _release(lock: VisitorLocks, visitor_uid: str, lock_id: str) -> None:
-    try:
-        was_ours = await _made(lock.release_lock(visitor_uid, lock_id))
-    except Exception:  # whatever someone else's lock raises: it ends with its life
-        log.warning("the lock of visitor %s could not be released", visitor_uid, exc_info=True)
-    else:
-        if was_ours is False:
-            log.warning("the lock of visitor %s was not ours any more when it was released", visitor_uid)
+_background: set[asyncio.Task[None]] = set()
 
 
-async def _made(answer: Any) -> Any:
-    return await answer if inspect.isawaitable(answer) else answer
+def _in_background(work: Any) -> None:
+    task = asyncio.ensure_future(work)
+    _background.add(task)
+    task.add_done_callback(_background.discard)

@@ -30,8 +30,8 @@ SCHEMA: dict[str, Any] = {
     },
 }
 _EVERYWHERE = (
-    "not-authenticated", "cross-origin", "not-this-host", "too-large", "invalid-request", "internal-error",
-    "bad-request",
+    "not-authenticated", "cross-origin", "not-this-host", "body-timeout", "too-large", "headers-too-large",
+    "invalid-request", "internal-error", "bad-request",
 )  # fmt: skip
 
 

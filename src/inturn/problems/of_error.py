@@ -1,10 +1,15 @@
-"""Which problem an error is. `None` for what is not meant for clients (a bug, a wrong set-up): it is to be logged."""
+"""Which problem an error is. `None` for what is not meant for clients (a bug, a wrong set-up): it is to be logged.
+
+Each says whether anything was saved, so an error that cannot tell is `outcome-unknown`.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from typing import Any
+
+from pydantic import ValidationError
 
 from inturn import errors
 from inturn.problems.kinds import KINDS
@@ -28,6 +33,14 @@ def problem_of(error: BaseException) -> Problem | None:
 def internal_error() -> Problem:
     kind = KINDS["internal-error"]
     return kind.problem(kind.example)
+
+
+def cut_off() -> Problem:
+    """Of what was cancelled because the server stops: a commit that was on its way may have happened."""
+    return KINDS["outcome-unknown"].problem(
+        "The server stopped before it was done: all of it was saved, or nothing. Repeat it with the same message_id or "
+        "Idempotency-Key; without either, look first."
+    )
 
 
 def invalid(errors_found: list[dict[str, str]]) -> Problem:
@@ -87,18 +100,39 @@ _TELL: dict[type[BaseException], Callable[[Any], Problem]] = {
     errors.AgentTimeout: _agent("agent-timeout"),
     errors.AgentUnavailable: _agent("agent-unavailable"),
     errors.AgentRejected: _agent("agent-rejected"),
+    errors.AgentError: _agent("agent-unavailable"),
     errors.LaneBusy: _busy,
     errors.LaneTimeout: _waited,
     errors.ConversationLockError: _example("conversation-busy"),
     errors.LockTimeout: _example("conversation-busy"),
+    errors.OwnLane: _example("conversation-busy"),
+    errors.DuplicateMessage: _example("duplicate-message"),
+    errors.MessageCancelled: _example("message-cancelled"),
     errors.Superseded: _as("superseded"),
     errors.MailboxFull: _example("mailbox-full"),
+    errors.NotReplicated: _as(
+        "outcome-unknown",
+        "It was saved, but too few replicas have it yet, and a failover could lose it. Repeat it with the same "
+        "message_id: nothing happens twice.",
+    ),
     errors.StoreUnavailable: _example("store-unavailable"),
     errors.CommitUnknown: _example("outcome-unknown"),
+    errors.Interrupted: _as("superseded", "A newer message took its place. Nothing of it was saved."),
     errors.LeaseLost: _example("turn-lost"),
+    errors.DeadlockDetected: _example("turn-lost"),
     errors.HandlerTimeout: _example("turn-lost"),
-    errors.ResultExpired: _example("turn-lost"),
+    errors.Retry: _example("turn-lost"),
+    errors.Stop: _example("message-failed"),
+    errors.HandlerFailed: _example("message-failed"),
+    errors.ResultExpired: _example("response-expired"),
     errors.StateMismatch: _example("state-mismatch"),
+    errors.WorkflowTooDeep: _as("workflow-too-deep"),
     errors.DefinitionError: _as("definition-missing"),
     errors.BadMessage: _message,
+    # requests are checked by the framework, with an error of its own: this is something stored that does not fit
+    ValidationError: _example("state-mismatch"),
+    TimeoutError: _as(
+        "outcome-unknown",
+        "It took longer than it may: all of it was saved, or nothing. Repeat it with the same message_id.",
+    ),
 }

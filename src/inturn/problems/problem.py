@@ -14,7 +14,7 @@ MEDIA_TYPE = "application/problem+json"
 class Problem(Exception):
     """Raised where a request cannot go on, and sent as its response.
 
-    `code` is stable: programs decide by it. `family`: which list of codes it is of. `more`: extension members.
+    `code` is stable: programs decide by it. `more`: extension members.
     """
 
     def __init__(
@@ -25,7 +25,6 @@ class Problem(Exception):
         detail: str,
         retry_after_s: int | None = None,
         *,
-        family: str = "problem",
         more: Mapping[str, Any] | None = None,
         headers: Sequence[tuple[str, str]] = (),
     ) -> None:
@@ -35,14 +34,13 @@ class Problem(Exception):
         self.title = title
         self.detail = detail
         self.retry_after_s = retry_after_s
-        self.family = family
         self.more = dict(more or {})
         self._headers = tuple(headers)
 
     def document(self, instance: str | None = None) -> dict[str, Any]:
         """`instance`: the path of the request that it is about."""
         told: dict[str, Any] = {
-            "type": f"urn:inturn:{self.family}:{self.code}",
+            "type": f"urn:inturn:problem:{self.code}",
             "title": self.title,
             "status": self.status,
             "detail": self.detail,

@@ -51,7 +51,8 @@ def run_serve(arguments: argparse.Namespace) -> int:
 
 
 def _with_arguments(settings: Settings, arguments: argparse.Namespace) -> Settings:
-    given = {name: getattr(arguments, name) for name in ("host", "port", "url", "namespace", "workflows")}
+    names = ("host", "port", "url", "namespace", "workflows", "concurrency")
+    given = {name: getattr(arguments, name) for name in names}
     if settings.offline_pace is None:
         settings = settings.model_copy(update={"offline_pace": PACE_S})
     told = {name: value for name, value in given.items() if value is not None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from importlib.metadata import version
 
 from inturn.agents.choose import make_agent
@@ -38,7 +39,6 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtra("inturn.web.app", "server") from error
 
-TIME_LIMIT_S = 300.0
 _VISITORS = (
     "unknown-conversation", "conversation-busy", "superseded", "mailbox-full", "store-unavailable",
     "outcome-unknown", "turn-lost", "conversation-stopped", "state-mismatch",
@@ -65,19 +65,16 @@ def make_app(
     turns = app or InTurn(settings=settings)
     answers = agent or make_agent(settings)
     known = definitions or (load_definitions(settings.workflows) if settings.workflows else default_definition())
-    # several agents are asked one after the other, each within its own time
-    agent_s = settings.agent_timeout * len(settings.agent) + 5
-    config = OrchestratorConfig(
-        lease=settings.turn_lease,
-        state_ttl=settings.state_ttl,
-        agent_timeout=agent_s,
-        time_limit=max(TIME_LIMIT_S, agent_s + 30),
-    )
+    config = OrchestratorConfig(lease=settings.turn_lease, state_ttl=settings.state_ttl)
+    if agent is None:
+        # several agents are asked one after the other, each within its own time
+        agent_s = settings.agent_timeout * len(settings.agent) + 5
+        config = replace(config, agent_timeout=agent_s, time_limit=max(config.time_limit, agent_s + 30))
     orchestrator = WorkflowOrchestrator(turns, answers, known, config=config)
     responder = VisitorResponder(
         turns, answers, lease=settings.turn_lease, quiet=settings.visitor_quiet, shares=settings.share_visitor_lock
     )
-    running = Running(turns, grace)
+    running = Running(turns, grace, settings.concurrency)
 
     @asynccontextmanager
     async def lifespan(api: FastAPI) -> AsyncIterator[None]:
@@ -99,10 +96,12 @@ def make_app(
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
+        redirect_slashes=False,  # it would lead to whatever host the request names
         generate_unique_id_function=lambda route: route.name,
     )
     api.state.running = running
     api.state.agent = answers
+    api.state.orchestrator = orchestrator
     api.state.keys = keys
     add_refusals(api)
     api.include_router(workflow_routes(orchestrator, caller, running.streams))
@@ -114,7 +113,7 @@ def make_app(
     api.add_middleware(EndingStreams, stopping=running.stopping)
     api.add_middleware(Authentication, keys=keys)
     api.add_middleware(BodyLimit)
-    api.add_middleware(LastResort)
+    api.add_middleware(LastResort, stopping=running.stopping)
     return api
 
 

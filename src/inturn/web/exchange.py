@@ -21,6 +21,8 @@ class Held(NamedTuple):
     response: Response | None = None
     """`None`: it cannot be held back."""
     why: str = ""
+    asks_for_repeat: bool = False
+    """It refuses, and says when to come again."""
 
 
 class Exchange:
@@ -114,21 +116,27 @@ class Exchange:
         if kind == "http.response.start" and self._start is None:
             self._start = event
             if self._is_stream():
-                self._held.set_result(Held(event["status"], None, "it was a stream"))
+                self._settle(None, "it was a stream")
         elif kind == "http.response.body" and self._start is not None:
             chunk = bytes(event.get("body", b""))
             self._chunks.append(chunk)
             self._size += len(chunk)
             self._is_whole = not event.get("more_body", False)
-            status = self._start["status"]
             if self._size > self._most:
-                self._held.set_result(Held(status, None, f"it was longer than {self._most} bytes"))
+                self._settle(None, f"it was longer than {self._most} bytes")
             elif self._is_whole:
                 headers = [(bytes(name), bytes(value)) for name, value in self._start.get("headers", ())]
-                self._held.set_result(Held(status, Response(status, headers, b"".join(self._chunks))))
+                self._settle(Response(self._start["status"], headers, b"".join(self._chunks)))
         else:
             raise RuntimeError(f"{kind} was not expected here: a response is a start and bodies, and nothing else")
         return self._held.done()
+
+    def _settle(self, response: Response | None, why: str = "") -> None:
+        assert self._start is not None
+        status = self._start["status"]
+        # on a success (202) the header says when to look again, and what was accepted must not run twice
+        asks_for_repeat = status >= 400 and bool(values_of(self._start.get("headers", ()), b"retry-after"))
+        self._held.set_result(Held(status, response, why, asks_for_repeat))
 
     def _is_stream(self) -> bool:
         assert self._start is not None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from inturn.app import InTurn
 from inturn.errors import InTurnError
+from inturn.web.auth import is_known
 
 _LANE = "inturn:readiness"
 
@@ -24,11 +25,13 @@ def health_routes(app: InTurn) -> APIRouter:
         "/readyz", operation_id="readiness", summary="Whether the store can be reached",
         responses={503: {"description": "What is wrong"}},
     )  # fmt: skip
-    async def readiness() -> Response:
+    async def readiness(request: Request) -> Response:
+        """Where the store is, is told only to callers who are known."""
         try:
             await app.lanes.inspect(_LANE, limit=1)
         except InTurnError as error:
-            return JSONResponse({"status": "unready", "store": str(error)}, status_code=503, headers=fresh)
+            why = str(error) if is_known(request) else "does not answer"
+            return JSONResponse({"status": "unready", "store": why}, status_code=503, headers=fresh)
         return JSONResponse({"status": "ready", "store": "ok"}, headers=fresh)
 
     @router.get("/metrics", include_in_schema=False)

@@ -17,6 +17,7 @@ from inturn.errors import (
     HandlerTimeout,
     LaneBusy,
     LeaseLost,
+    NotReplicated,
     OwnLane,
     ResultExpired,
     StoreUnavailable,
@@ -27,6 +28,7 @@ from inturn.web import problem as problems
 from inturn.web import request as requests
 from inturn.web import response as responses
 from inturn.web.asgi import ASGIApp, Receive, Scope, Send
+from inturn.web.body_limit import MAX_BODY
 from inturn.web.caller import CallerOf, by_authorization
 from inturn.web.exchange import Exchange, Held
 from inturn.web.key_header import key_of
@@ -36,7 +38,6 @@ from inturn.web.response import MAX_RESPONSE, Response
 log = logging.getLogger("inturn.web")
 
 DAY_S = 86400.0
-MAX_REQUEST = 1024 * 1024
 STREAMS = ("text/event-stream", "multipart/x-mixed-replace")
 _COME_AGAIN = {401, 408, 425, 429}
 
@@ -58,7 +59,8 @@ class IdempotencyMiddleware:
 
     `required`: the path prefixes, or a function of the ASGI scope, where a request without a key gets 400. `scope`: who
     calls, a function of the ASGI scope that answers `None` if it cannot tell. `keep`: seconds for which responses are
-    kept. `keeps`: which statuses are. `omit_headers`: response headers that are not kept.
+    kept. `keeps`: which statuses are; a refusal with `Retry-After` never is. `omit_headers`: response headers that are
+    not kept.
     """
 
     def __init__(
@@ -73,7 +75,7 @@ class IdempotencyMiddleware:
         keeps: Callable[[int], bool] = is_final,
         omit_headers: Iterable[str] = ("set-cookie",),
         streams: Iterable[str] = STREAMS,
-        max_request: int = MAX_REQUEST,
+        max_request: int = MAX_BODY,
         max_response: int = MAX_RESPONSE,
         ttl: arguments.Seconds = LANE_TTL,
         time_limit: arguments.Seconds = TIME_LIMIT,
@@ -103,7 +105,7 @@ class IdempotencyMiddleware:
             caller = None if key is None else self._caller(scope)
             body = None if key is None else await requests.read_body(scope, receive, self._max_request)
         except Problem as problem:
-            await problem.send(send)
+            await problem.send(send, scope["path"])
             return
         if key is None or caller is None:
             await self._app(scope, receive, send)
@@ -123,7 +125,7 @@ class IdempotencyMiddleware:
             try:
                 first = await self._once(exchange, lane, asked)
             except Problem as problem:
-                await problem.send(send)
+                await problem.send(send, exchange.scope["path"])
                 return
             if first is None:
                 await exchange.let_go()
@@ -150,6 +152,9 @@ class IdempotencyMiddleware:
             return await self._first(duplicate)
         except (LaneBusy, OwnLane) as busy:
             raise _held_by(busy) from busy
+        except NotReplicated as error:
+            log.warning("unfinished key=%s: %s", lane, error)
+            raise problems.outcome_unknown() from error
         except StoreUnavailable as error:
             log.warning("refused key=%s: %s", lane, error)
             raise problems.store_away() from error
@@ -164,6 +169,8 @@ class IdempotencyMiddleware:
             raise _NotKept("the application ended without a response")
         if not self._keeps(held.status):
             raise _NotKept(f"a response with status {held.status} is not kept")
+        if held.asks_for_repeat:  # kept, it would be all that whoever does as it says ever gets
+            raise _NotKept("it asks for a repeat, which has to run")
         kept = held.response and responses.written(held.response, self._omit)
         if kept is None:
             exchange.note.append((b"idempotency-kept", b"false"))

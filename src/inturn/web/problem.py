@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inturn.problems.kinds import AWAY_S, BUSY_S, KINDS
 from inturn.problems.problem import Problem
 
 __all__ = [
@@ -9,12 +10,9 @@ __all__ = [
     "request_too_large", "still_running", "stopped", "store_away", "took_too_long", "turn_lost",
 ]  # fmt: skip
 
-BUSY_S = 1
-AWAY_S = 5
-
 
 def _refusal(status: int, code: str, title: str, detail: str, retry_after_s: int | None = None) -> Problem:
-    return Problem(status, code, title, detail, retry_after_s, family="idempotency")
+    return Problem(status, code, title, detail, retry_after_s)
 
 
 def key_missing() -> Problem:
@@ -41,10 +39,7 @@ def caller_unknown() -> Problem:
 
 
 def request_too_large(limit: int) -> Problem:
-    return _refusal(
-        413, "request-too-large", "The request is too large for an Idempotency-Key",
-        f"Its body may have up to {limit} bytes. Nothing was done: send less.",
-    )  # fmt: skip
+    return KINDS["too-large"].problem(f"With an Idempotency-Key it may have up to {limit} bytes. Nothing was done.")
 
 
 def still_running() -> Problem:

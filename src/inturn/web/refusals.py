@@ -9,11 +9,12 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from inturn.errors import InTurnError
 from inturn.problems.kinds import KINDS
-from inturn.problems.of_error import internal_error, invalid, problem_of
+from inturn.problems.of_error import cut_off, internal_error, invalid, problem_of
 from inturn.problems.problem import Problem
 from inturn.web.asgi import ASGIApp, Event, Receive, Scope, Send
 
@@ -27,6 +28,7 @@ def add_refusals(api: FastAPI) -> None:
     api.add_exception_handler(InTurnError, _of_error)
     api.add_exception_handler(ValueError, _of_error)
     api.add_exception_handler(TypeError, _of_error)
+    api.add_exception_handler(TimeoutError, _of_error)
     api.add_exception_handler(Problem, _of_error)
     api.add_exception_handler(RequestValidationError, _of_validation)
     api.add_exception_handler(HTTPException, _of_http)
@@ -35,8 +37,9 @@ def add_refusals(api: FastAPI) -> None:
 class LastResort:
     """Outermost. An error that nobody handled becomes a problem that tells nothing of it; its traceback is logged."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, stopping: asyncio.Event) -> None:
         self._app = app
+        self._stopping = stopping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -54,10 +57,12 @@ class LastResort:
         try:
             await self._app(scope, receive, noticed)
         except asyncio.CancelledError:
-            if is_begun:
-                raise
             # the server stops, and this took longer than its grace
-            await KINDS["turn-lost"].problem(KINDS["turn-lost"].example).send(noticed, scope["path"])
+            if not is_begun:
+                await cut_off().send(noticed, scope["path"])
+            elif not self._stopping.is_set():
+                raise
+            # else: that it breaks off is as it should be, and the server closes the connection; a traceback says less
         except Exception as error:
             if is_begun:  # the server breaks the connection off, so that half a response is not taken for a whole one
                 raise
@@ -65,6 +70,8 @@ class LastResort:
 
 
 async def _of_error(request: Request, error: Exception) -> Response:
+    if isinstance(error, ValidationError | TimeoutError):  # their clients are told little
+        log.warning("%s %s was refused", request.method, request.url.path, exc_info=error)
     return _response(problem_of(error) or _logged(error, request.scope), request)
 
 

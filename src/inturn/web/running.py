@@ -14,13 +14,13 @@ from inturn.store import clock
 log = logging.getLogger("inturn.web")
 
 GRACE_S = 30.0
-CONCURRENCY = 10
 AGAIN_S = 1.0
 
 
 class Running:
-    def __init__(self, app: InTurn, grace_s: float = GRACE_S) -> None:
+    def __init__(self, app: InTurn, grace_s: float = GRACE_S, concurrency: int = 10) -> None:
         self.app = app
+        self._concurrency = concurrency
         self.grace_s = grace_s
         self.streams = Streams()
         self.stopping = asyncio.Event()
@@ -29,6 +29,7 @@ class Running:
         self._stops_at: float | None = None
         self._worker: Worker | None = None
         self._task: asyncio.Task[None] | None = None
+        self._finishing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """The store may be away: then requests are told so, and the worker begins when it is there."""
@@ -45,7 +46,7 @@ class Running:
     async def _work(self) -> None:
         while not self.stopping.is_set():
             # its own grace is that of the whole server, of which some may be spent when it is told
-            self._worker = Worker(self.app.runtime, CONCURRENCY, self.grace_s)
+            self._worker = Worker(self.app.runtime, self._concurrency, self.grace_s)
             try:
                 await self._worker.run()
             except StoreUnavailable:
@@ -55,16 +56,28 @@ class Running:
                 await asyncio.sleep(AGAIN_S)
 
     def begin_to_stop(self) -> None:
-        """No new turns of the worker, no endless streams; requests that run go on."""
+        """No new turns of the worker, no endless streams; requests that run go on, and streamed turns for the grace."""
         if self._stops_at is None:
             self._stops_at = clock.now() + self.grace_s
             self.stopping.set()
+            # from now on, and not when all responses have ended: these are among them, and end with their turns
+            self._finishing = asyncio.create_task(self.streams.finish(self.grace_s))
             if self._worker is not None:
                 self._worker.stop()
 
+    def hurry(self) -> None:
+        """The grace is over, whatever was left of it."""
+        self.begin_to_stop()
+        self._stops_at = clock.now()
+        self.streams.cut_off()
+        if self._worker is not None:
+            self._worker.stop()  # a second time
+
     async def stop(self) -> None:
         self.begin_to_stop()
-        await self.streams.finish(self._left_s())
+        if self._finishing is not None:
+            await self._finishing
+        await self.streams.finish(self._left_s())  # of those that began meanwhile
         if self._task is not None:
             await asyncio.wait({self._task}, timeout=self._left_s())
             self._task.cancel()

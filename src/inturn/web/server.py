@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import math
 import socket
 from collections.abc import Callable, Iterator
+from types import FrameType
 
 from inturn.errors import MissingExtra
 from inturn.lanes.signals import NUMBERS
@@ -14,8 +17,17 @@ from inturn.web.running import Running
 try:
     import uvicorn
     from fastapi import FastAPI
+
+    from inturn.web.protocol import Bounded
 except ModuleNotFoundError as error:
     raise MissingExtra("inturn.web.server", "server") from error
+
+log = logging.getLogger("inturn.web")
+
+CLOSING_S = 2
+"""After the grace: for what is cut off to roll back, and to tell its clients. Then uvicorn ends it all."""
+TELLING_S = 0.2
+"""Of these: for event streams to end with what became of their turns."""
 
 
 class Server(uvicorn.Server):
@@ -23,6 +35,8 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._running = running
         self._on_start = on_start
+        self._ending: asyncio.Task[None] | None = None
+        """Of the requests that are there when the grace is over."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -31,7 +45,35 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._running.begin_to_stop()
+        # uvicorn would do it too, but not wait for what it cancels before the store is closed
+        grace_is_over = asyncio.get_running_loop().call_later(self._running.grace_s, self._cut_off)
         await super().shutdown(sockets)
+        grace_is_over.cancel()
+        if self._ending is not None:
+            await self._ending
+        if self.force_exit:  # uvicorn leaves it out then
+            await self.lifespan.shutdown()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        if self.force_exit:  # a second Ctrl-C
+            self._cut_off()
+
+    def _cut_off(self) -> None:
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._end_requests())
+
+    async def _end_requests(self) -> None:
+        self._running.hurry()
+        requests = set(self.server_state.tasks)
+        if requests:
+            _, late = await asyncio.wait(requests, timeout=TELLING_S)
+            log.info("%d requests had no time left to finish, and are cut off", len(late))
+            for request in late:
+                request.cancel()
+            await asyncio.wait(requests, timeout=CLOSING_S - 2 * TELLING_S)
+        for connection in list(self.server_state.connections):
+            connection.transport.close()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -51,7 +93,7 @@ def serve(api: FastAPI, listening: socket.socket, on_start: Callable[[], None], 
     running: Running = api.state.running
     config = uvicorn.Config(
         api, log_config=None, access_log=logs_access, lifespan="on", server_header=False,
-        timeout_graceful_shutdown=max(1, round(running.grace_s)),
+        http=Bounded, timeout_graceful_shutdown=math.ceil(running.grace_s) + CLOSING_S,
     )  # fmt: skip
 
     async def run() -> None:

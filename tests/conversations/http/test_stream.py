@@ -166,7 +166,7 @@ async def test_whoever_stops_waits_for_turns_whose_clients_have_left(site: Site)
     assert view["workflow_state"]["collected_data"] == {"name": "Ada"}
 
 
-async def test_a_turn_that_does_not_end_in_time_is_cut_off_and_never_was(site: Site) -> None:
+async def test_a_turn_that_does_not_end_in_time_is_cut_off_and_its_client_told_to_find_out(site: Site) -> None:
     conversation = await site.start()
     writing = site.agent.answer = Writing("Hel")
     call = streaming(site, conversation, "name=Ada")
@@ -174,7 +174,7 @@ async def test_a_turn_that_does_not_end_in_time_is_cut_off_and_never_was(site: S
     await site.api.state.running.streams.finish(0)
     await call.task
     *_, (name, told) = read(text_of(call))
-    assert (name, told["code"], told["retry_after"]) == ("problem", "turn-lost", 1)
+    assert (name, told["code"], told["retry_after"]) == ("problem", "outcome-unknown", 5)
     view = (await site.client.get(f"/api/v1/workflows/{conversation}")).json()
     assert view["workflow_state"]["turn_count"] == 0
 

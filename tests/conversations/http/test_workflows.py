@@ -40,6 +40,21 @@ async def test_a_workflow_is_walked_from_start_to_end(site: Site) -> None:
     problem(await site.client.get(started.headers["location"]), 404, "unknown-conversation")
 
 
+async def test_where_a_workflow_stands_says_who_answers_and_which_card_is_open(site: Site) -> None:
+    conversation = await site.start()
+    path = f"/api/v1/workflows/{conversation}"
+    first = (await site.client.get(path)).json()
+    assert (first["agent"], first["card"]) == ("scripted", None)
+    await site.say(conversation, "name=Ada email=ada@example.com")
+    card = (await site.client.get(path)).json()["card"]
+    assert card["id"] == "details_card"
+    assert {part["id"] for part in card["body"] if "id" in part} == {"count", "urgent"}
+    await site.say(conversation, "count=3 urgent=true")
+    assert (await site.client.get(path)).json()["card"] is None
+    completed = (await site.client.post(f"{path}/complete")).json()
+    assert (completed["agent"], completed["card"]) == ("scripted", None)
+
+
 async def test_definitions_are_listed_with_their_steps_and_fields(site: Site) -> None:
     (listed,) = (await site.client.get("/api/v1/workflow-definitions")).json()
     assert (listed["id"], listed["title"], listed["is_default"]) == ("intake", "Intake", True)
@@ -129,6 +144,22 @@ async def test_an_idempotency_key_makes_any_post_happen_once(site: Site) -> None
     assert (again.status_code, again.content) == (201, first.content)
     assert again.headers["location"] == first.headers["location"]
     assert again.headers["idempotency-replayed"] == "true"
+
+
+async def test_a_turn_that_was_refused_as_busy_runs_when_it_is_repeated_with_its_key(site: Site) -> None:
+    conversation = await site.start()
+    gate = site.agent.gate = Gate()
+    first = asyncio.create_task(site.say(conversation, "name=Ada"))
+    await gate.reached.wait()
+    path, key = f"/api/v1/workflows/{conversation}/turns", {"idempotency-key": '"8e03978e"'}
+    body = {"text": "email=ada@example.com"}
+    problem(await site.client.post(path, json=body, headers=key), 409, "conversation-busy")
+    gate.opened.set()
+    await first
+    for is_repeat in (False, True):
+        answer = await site.client.post(path, json=body, headers=key)
+        assert (answer.status_code, "idempotency-replayed" in answer.headers) == (200, is_repeat)
+        assert answer.json()["workflow_state"]["collected_data"] == {"name": "Ada", "email": "ada@example.com"}
 
 
 def test_the_examples_are_what_they_are_examples_of() -> None:

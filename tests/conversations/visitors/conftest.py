@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from inturn import InTurn
+from inturn.conversations.responder import VisitorResponder
 from inturn.settings import Settings
 from inturn.testing import app_for_tests
-from tests.conversations.visitors.world import Recorder
+from tests.conversations.visitors.world import Recorder, set_up
 
 MakeApp = Callable[[], InTurn]
 
@@ -43,3 +44,16 @@ async def make_app(store_url: str, namespace: str) -> AsyncIterator[MakeApp]:
     yield make
     for app in apps:
         await app.close()
+
+
+@pytest.fixture
+async def front(make_app: MakeApp, agent: Recorder) -> VisitorResponder:
+    """Serves; another process works."""
+    responder = VisitorResponder(make_app(), agent)
+    await set_up(responder, "c1", "c2")
+    return responder
+
+
+@pytest.fixture
+async def back(make_app: MakeApp, agent: Recorder) -> VisitorResponder:
+    return VisitorResponder(make_app(), agent)

@@ -250,7 +250,8 @@ async def test_tenants_have_chats_and_lanes_of_their_own(make_app: MakeApp, agen
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"text": ""}, {"text": "x" * 8001}, {"visitor_uid": "a>b"}, {"message_id": "a\nb"}, {"conversation_id": "a/b"},
+    [{"text": ""}, {"text": "x" * 8001}, {"visitor_uid": "a>b"}, {"visitor_uid": "a/b"}, {"message_id": "a\nb"},
+     {"conversation_id": "a/b"},
      {"message_id": "x" * 129}, {"project_id": "\U0001f600" * 100}, {"tenant_id": "a:b"}],
 )  # fmt: skip
 async def test_what_is_no_message_is_refused(make_app: MakeApp, agent: Recorder, wrong: dict[str, str]) -> None:

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 from pydantic_core import to_json
 
 from inturn import InTurn
-from inturn.conversations.chat import MAX_BYTES, MAX_MESSAGES, Change, Chat, ChatMoved, NewAnswer
+from inturn.conversations.chat import (
+    MAX_BYTES,
+    MAX_GONE_BYTES,
+    MAX_MESSAGES,
+    MAX_METADATA,
+    Change,
+    Chat,
+    ChatMoved,
+    Known,
+    NewAnswer,
+)
 from inturn.conversations.chats import LaneConversations
-from inturn.errors import MailboxFull, UnknownConversation
+from inturn.conversations.patch import difference
+from inturn.conversations.speaking import MAX_ANSWER
+from inturn.errors import MailboxFull, TooLarge, UnknownConversation
 from inturn.testing import ManualClock, app_for_tests
 from tests.conversations.visitors.conftest import MakeApp
 from tests.conversations.visitors.world import said
@@ -23,7 +36,7 @@ def make(count: int, text: str = "x", is_settled: bool = True) -> Chat:
     for number in range(count):
         chat.add(said(number, text), AT)
         if is_settled:
-            chat.change(Change({f"m{number}": "unanswered"}))
+            chat.change(Change({f"m{number}": "unanswered"}), AT)
     return chat
 
 
@@ -38,7 +51,7 @@ def test_a_waiting_one_stays_while_settled_ones_go() -> None:
     chat = make(1, is_settled=False)
     for number in range(1, MAX_MESSAGES + 20):
         chat.add(said(number), AT)
-        chat.change(Change({f"m{number}": "unanswered"}))
+        chat.change(Change({f"m{number}": "unanswered"}), AT)
     assert chat.messages[0].id == "m0"
     assert len(chat.messages) == MAX_MESSAGES
 
@@ -47,10 +60,58 @@ def test_too_many_waiting_ones_are_refused() -> None:
     chat = make(MAX_MESSAGES, is_settled=False)
     with pytest.raises(MailboxFull):
         chat.add(said("more"), AT)
-    assert chat.add(said(3), AT).message.seq == 4, "a repeat is no more"
-    chat.change(Change({"m7": "answered"}))
+    assert not chat.add(said(3), AT).is_new, "a repeat is no more"
+    chat.change(Change({"m7": "answered"}), AT)
     chat.add(said("more"), AT)
     assert chat.said("m7") is None
+
+
+def test_the_ids_of_what_left_are_remembered_for_a_day_within_a_bound() -> None:
+    chat = make(MAX_MESSAGES + 20)
+    assert list(chat.gone) == [f"m{number}" for number in range(20)]
+    assert chat.add(said(3), AT) == Known("unanswered", is_gone=True)
+    assert chat.said("m3") is None, "it is not added again"
+    chat.add(said("later"), "2030-01-02T00:00:00+00:00")
+    assert list(chat.gone) == ["m20"], "those of the day before are forgotten"
+    for number in range(3000):
+        name = f"{number:0100}"
+        chat.add(said(name), AT)
+        chat.change(Change({f"m{name}": "dropped"}), AT)
+    assert 300 < len(chat.gone) < 1000
+    assert len(to_json(chat.gone)) <= MAX_GONE_BYTES
+    assert list(chat.gone)[-1] == f"m{3000 - MAX_MESSAGES:0100}"
+
+
+def test_ids_that_an_answer_is_for_take_room_too() -> None:
+    chat = make(0)
+    for number in range(60):
+        ids = tuple(f"{number}-{each:0120}" for each in range(100))
+        chat.change(Change(answer=NewAnswer(f"a{number}", "x", AT, ids, "agent")), AT)
+    assert len(to_json(chat.messages)) <= MAX_BYTES
+
+
+def test_metadata_is_bounded_and_the_field_is_named() -> None:
+    chat = make(1, is_settled=False)
+    edit = difference({}, {"crm": "anna", "workflow_state": {"fields": {"got": "x" * MAX_METADATA, "n": 1}}})
+    before = chat.model_copy(deep=True)
+    with pytest.raises(TooLarge, match=r"workflow_state\.fields\.got"):
+        chat.change(Change({"m0": "answered"}, patch=edit), AT)
+    assert chat == before
+    chat.change(Change(patch=difference({}, {"notes": "x" * (MAX_METADATA - 100)})), AT)
+
+
+async def test_the_largest_chat_can_be_written(app: InTurn) -> None:
+    """As many messages, ids and metadata as there may be, and one long answer more."""
+    store = LaneConversations(app)
+    await store.open("c1", "p1", "v1")
+    async with app.turn("chat:c1", state=Chat, initial=lambda: make(0)) as turn:
+        chat = turn.state = make(600, "\x01" * 200)
+        chat.change(Change(patch=difference({}, {"notes": "x" * (MAX_METADATA - 100)})), AT)
+        with contextlib.suppress(MailboxFull):
+            for number in range(1000, 2000):
+                chat.add(said(number, "\x01" * 8000), AT)
+        chat.change(Change(answer=NewAnswer("a", "\x01" * MAX_ANSWER, AT, (), "agent")), AT)
+    await store.set_ai_enabled("c1", False)
 
 
 @pytest.mark.parametrize("text", ["x" * 8000, "\U0001f600" * 8000, "\x01" * 8000])
@@ -66,15 +127,15 @@ def test_it_stays_within_its_bytes(text: str) -> None:
 
 def test_the_newest_answer_stays_however_full_it_is() -> None:
     chat = make(MAX_MESSAGES, is_settled=False)
-    chat.change(Change({"m0": "answered"}, NewAnswer("a", "hello", AT, ("m0",), "agent")))
+    chat.change(Change({"m0": "answered"}, NewAnswer("a", "hello", AT, ("m0",), "agent")), AT)
     assert chat.messages[-1].text == "hello"
     assert chat.answer_to("m0") is not None
 
 
 def test_an_answer_and_a_visitors_message_may_have_one_id() -> None:
     chat = make(1, is_settled=False)
-    chat.change(Change({"m0": "answered"}, NewAnswer("m1", "hello", AT, ("m0",), "agent")))
-    assert chat.add(said(1, "mine"), AT).message.text == "mine"
+    chat.change(Change({"m0": "answered"}, NewAnswer("m1", "hello", AT, ("m0",), "agent")), AT)
+    assert chat.add(said(1, "mine"), AT).is_new
 
 
 def test_what_is_settled_is_not_settled_again_and_nothing_else_changes() -> None:
@@ -82,7 +143,7 @@ def test_what_is_settled_is_not_settled_again_and_nothing_else_changes() -> None
     chat.add(said(1), AT)
     before = chat.model_copy(deep=True)
     with pytest.raises(ChatMoved):
-        chat.change(Change({"m1": "answered", "m0": "answered"}))
+        chat.change(Change({"m1": "answered", "m0": "answered"}), AT)
     assert chat == before
 
 

@@ -16,7 +16,7 @@ from inturn.conversations.responder import VisitorResponder
 from inturn.errors import LeaseLost
 from inturn.testing import drain
 from tests.conversations.visitors.conftest import MakeApp
-from tests.conversations.visitors.world import Recorder, answers, chat_of, outcomes, said, set_up
+from tests.conversations.visitors.world import Recorder, answers, chat_of, outcomes, said, set_up, until, working
 
 
 class Died(Exception):
@@ -34,6 +34,17 @@ class DiesAfterSaving(LaneConversations):
             self.has_died = True
             raise Died
         return chat
+
+
+class SavesBadly(LaneConversations):
+    """Every save ends with this error, and writes nothing."""
+
+    def __init__(self, app: InTurn, error: Exception) -> None:
+        super().__init__(app)
+        self.error = error
+
+    async def save(self, conversation_id: str, change: Change, tenant_id: str = "") -> Chat:
+        raise self.error
 
 
 def delivering(app: InTurn, delivered: list[Any]) -> None:
@@ -58,7 +69,7 @@ async def test_a_submitted_one_is_answered_once_and_delivered_once(make_app: Mak
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    assert [answer["text"] for answer in result["answers"]] == ["re: text 1"]
+    assert [answer["seq"] for answer in result["answers"]] == [2]
     await drain(app)
     assert agent.texts == ["text 1"], "the agent is not asked again"
     assert delivered == ["re: text 1"]
@@ -161,3 +172,48 @@ async def test_what_someone_else_edits_during_the_answer_survives(make_app: Make
         "crm": {"owner": "anna"},
         "agent_memory": {"note": "vip", "thread": "t1"},
     }
+
+
+@pytest.mark.parametrize("busy", ["latest", "rollback"])
+@pytest.mark.parametrize("dies", [False, True])
+async def test_an_answer_to_another_message_than_the_turns_own_is_delivered(
+    make_app: MakeApp, agent: Recorder, busy: str, dies: bool
+) -> None:
+    """The newer one was added, and its sender died before the submit: the turn of the older one answers it."""
+    app, delivered = make_app(), []  # type: ignore[var-annotated]
+    conversations = DiesAfterSaving(app)
+    conversations.has_died = not dies
+    responder = VisitorResponder(app, agent, conversations=conversations)
+    delivering(app, delivered)
+    await set_up(responder, deliver="deliver", busy=busy)
+    await responder.submit_visitor_message(said(1))
+    await responder.conversations.add("c1", said(2))
+
+    async def is_delivered() -> bool:
+        return len(delivered) > 0
+
+    async with working(app):
+        await until(is_delivered)
+    await drain(app)
+    assert agent.texts == ["text 2"]
+    assert delivered == ["re: text 2"]
+    assert await outcomes(responder) == {"m1": "superseded", "m2": "answered"}
+
+
+@pytest.mark.parametrize("busy", ["merge", "queue", "drop", "reject", "interrupt", "rollback", "latest"])
+async def test_an_awaited_one_that_was_cut_off_is_delivered_when_it_is_submitted(
+    make_app: MakeApp, agent: Recorder, busy: str
+) -> None:
+    app, delivered = make_app(), []  # type: ignore[var-annotated]
+    responder = VisitorResponder(app, agent, conversations=DiesAfterSaving(app))
+    delivering(app, delivered)
+    await set_up(responder, deliver="deliver", busy=busy)
+    with pytest.raises(Died):
+        await responder.handle_visitor_message(said(1))
+    for _ in range(2):
+        accepted = await responder.accept(said(1))
+        assert accepted.is_repeat
+        assert accepted.receipt.status != "dropped"
+        await drain(app, raise_errors=True)
+    assert agent.texts == ["text 1"]
+    assert delivered == ["re: text 1"]

@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
-import socket
-from collections.abc import AsyncIterator
-from typing import Any, NamedTuple
 
-import httpx
 import pytest
-import uvicorn
 
 from inturn.agents.activity import Activity
 from inturn.agents.protocol import Ask
@@ -22,73 +15,8 @@ from inturn.errors import AgentUnavailable, StoreUnavailable
 from inturn.store import clock
 from inturn.testing import drain
 from tests.conversations.visitors.conftest import MakeApp
-from tests.conversations.visitors.test_http import served
+from tests.conversations.visitors.hearing import WITHIN_S, listening, serving
 from tests.conversations.visitors.world import Recorder, said, set_up, until
-
-WITHIN_S = 20.0
-
-
-class Heard(NamedTuple):
-    event: str
-    id: str
-    data: Any
-
-
-@contextlib.asynccontextmanager
-async def serving(responder: VisitorResponder) -> AsyncIterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        config = uvicorn.Config(served(responder), log_level="critical", timeout_graceful_shutdown=1)
-        server = uvicorn.Server(config)
-        task = asyncio.create_task(server.serve(sockets=[listening]))
-        try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}/api/v1"
-        finally:
-            server.should_exit = True
-            await task
-
-
-class Listener:
-    def __init__(self, response: httpx.Response) -> None:
-        self.response = response
-        self._lines = response.aiter_lines()
-
-    async def next(self) -> Heard:
-        """The next event; comments are passed over."""
-        async with asyncio.timeout(WITHIN_S):
-            fields: dict[str, str] = {}
-            async for line in self._lines:
-                if not line and fields:
-                    return Heard(fields["event"], fields.get("id", ""), json.loads(fields["data"]))
-                name, _, value = line.partition(": ")
-                if name:
-                    fields[name] = value
-        raise EOFError("the stream has ended")
-
-    async def take(self, count: int) -> list[Heard]:
-        return [await self.next() for _ in range(count)]
-
-
-@contextlib.asynccontextmanager
-async def listening(base: str, path: str = "/conversations/c1/events", **headers: str) -> AsyncIterator[Listener]:
-    async with (
-        httpx.AsyncClient(timeout=WITHIN_S) as client,
-        client.stream("GET", base + path, headers=headers) as response,
-    ):
-        assert response.status_code == 200, await response.aread()
-        yield Listener(response)
-
-
-@pytest.fixture
-async def front(make_app: MakeApp, agent: Recorder) -> VisitorResponder:
-    """Serves; another process works."""
-    responder = VisitorResponder(make_app(), agent)
-    await set_up(responder, "c1", "c2")
-    return responder
-
-
-@pytest.fixture
-async def back(make_app: MakeApp, agent: Recorder) -> VisitorResponder:
-    return VisitorResponder(make_app(), agent)
 
 
 async def test_typing_tokens_and_the_answer(front: VisitorResponder, back: VisitorResponder, agent: Recorder) -> None:
@@ -125,34 +53,6 @@ async def test_it_goes_on_after_the_last_that_was_seen(front: VisitorResponder) 
             assert [(each.event, each.id) for each in heard] == [("typing", ""), ("answer", "8")], "only what is new"
 
 
-async def test_nothing_falls_between_the_watch_and_the_first_reading(
-    make_app: MakeApp, agent: Recorder, back: VisitorResponder
-) -> None:
-    """An answer that comes just before the chat is read is sent once, and one just after it, too."""
-    app = make_app()
-
-    class AnswersMeanwhile(LaneConversations):
-        reads = 0
-
-        async def get(self, conversation_id: str, tenant_id: str = "") -> Chat | None:
-            self.reads += 1
-            if self.reads == 2:  # the first is for the 404, the second is the stream's own
-                await asyncio.create_task(back.handle_visitor_message(said(1)))
-            chat = await super().get(conversation_id, tenant_id)
-            if self.reads == 2:
-                await asyncio.create_task(back.handle_visitor_message(said(2)))
-            return chat
-
-    await set_up(back)
-    responder = VisitorResponder(app, agent, conversations=AnswersMeanwhile(app))
-    async with serving(responder) as base, listening(base, "/conversations/c1/events?after=0") as events:
-        answers: list[str] = []
-        while len(answers) < 2:
-            heard = await events.next()
-            answers += [heard.data["text"]] if heard.event == "answer" else []
-    assert answers == ["re: text 1", "re: text 2"]
-
-
 async def test_a_failed_answer_is_told_and_its_tokens_are_taken_back(
     front: VisitorResponder, back: VisitorResponder, agent: Recorder
 ) -> None:
@@ -165,7 +65,7 @@ async def test_a_failed_answer_is_told_and_its_tokens_are_taken_back(
         await front.submit_visitor_message(said(1))
         await drain(back.app)
         heard = await events.take(4)
-    assert [each.event for each in heard] == ["typing", "token", "restart", "error"]
+    assert [each.event for each in heard] == ["typing", "token", "restart", "problem"]
     assert "secret" not in str(heard[-1].data)
 
 
@@ -220,7 +120,7 @@ async def test_a_store_that_goes_away_ends_the_stream_with_a_word(make_app: Make
         conversations.is_away = True
         agent.opened.set()
         await answering
-        assert (await events.next()).event == "error"
+        assert (await events.next()).event == "problem"
         with pytest.raises(EOFError):
             await events.next()
 

@@ -27,6 +27,10 @@ def edges(*pairs: str) -> list[dict[str, str]]:
     return made
 
 
+DEEP: list[Any] = []
+for _ in range(50):
+    DEEP = [DEEP]
+
 START, END = node("s", "start"), node("e", "end")
 RIGHT = {
     "nodes": [
@@ -73,6 +77,16 @@ def test_a_right_one_is_loaded_from_json_or_a_mapping() -> None:
          ["s > c", "c > e : true", "c > e : false"], "node 'c': value '(': is no regular expression"),
         ([START, END, node("c", "condition", field="x", op="less", value="ten")],
          ["s > c", "c > e : true", "c > e : false"], "node 'c': value 'ten': less compares with a number"),
+        ([START, END, node("c", "condition", field="x", op="matches", value="a(?=b)")],
+         ["s > c", "c > e : true", "c > e : false"], "look-around, including look-ahead and look-behind, is not"),
+        ([START, END, node("c", "condition", field="x", op="matches", value="a{1000}{1000}{1000}")],
+         ["s > c", "c > e : true", "c > e : false"], "node 'c': value 'a{1000}{1000}{1000}': is no regular expression"),
+        ([START, END, node("c", "condition", field="x", op="equals", value=float("nan"))],
+         ["s > c", "c > e : true", "c > e : false"], "node 'c': value: holds what is no plain JSON"),
+        ([START, END, node("t", "tool", tool="x", arguments={"a": ["\ud83d"]})], ["s > t", "t > e"],
+         "node 't': arguments: holds what is no plain JSON"),
+        ([START, END, node("t", "tool", tool="x", arguments={"a": DEEP})], ["s > t", "t > e"],
+         "node 't': arguments: is nested deeper than 24"),
         ([START, END, node("w", "switch", field="x", cases=["a"])], ["s > w", "w > e : a"],
          "node 'w': has no edge 'default'"),
         ([START, END, node("w", "switch", field="x", cases=[])], ["s > w", "w > e : default"],

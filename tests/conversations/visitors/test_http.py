@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI, Header, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
 from inturn import InTurn
@@ -38,6 +39,11 @@ def served(responder: VisitorResponder) -> FastAPI:
     async def tell(request: Request, error: InTurnError) -> JSONResponse:
         status = {UnknownConversation: 404, LaneBusy: 409}.get(type(error), 500)
         return JSONResponse({"code": type(error).__name__}, status)
+
+    @api.exception_handler(RequestValidationError)
+    async def tell_fields(request: Request, error: RequestValidationError) -> JSONResponse:
+        """Without what was sent, which may be no JSON."""
+        return JSONResponse({"detail": [{"loc": each["loc"], "msg": each["msg"]} for each in error.errors()]}, 422)
 
     return api
 
@@ -92,6 +98,53 @@ async def test_wrong_settings_are_422_and_name_the_field(
     answer = await client.put("/projects/p1/ai", json=wrong)
     assert answer.status_code == 422
     assert told in answer.text
+
+
+async def test_each_problem_of_a_graph_is_an_error_of_its_own_and_names_the_node(client: httpx.AsyncClient) -> None:
+    graph = {"nodes": [START, END, {"type": "message", "id": "hello"}, {"type": "dance", "id": "d"}]}
+    answer = await client.put("/projects/p1/ai", json={"graph": graph})
+    assert answer.status_code == 422
+    assert [(each["loc"], each["msg"].partition(":")[0]) for each in answer.json()["detail"]] == [
+        (["body", "graph"], "node 'hello'"),
+        (["body", "graph"], "node 'd'"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (r'{"instructions": "\ud83d"}', "instructions"),
+        ('{"enabled": NaN}', "enabled"),
+        ('{"graph": 5}', "graph"),
+        ('{"graph": "{}"}', "graph"),
+        ('{"graph": ' + "[" * 100 + "]" * 100 + "}", "graph"),
+        (r'{"graph": {"nodes": [{"type": "start", "id": "\ud83d"}]}}', "graph"),
+        (r'{"graph": {"nodes": [{"type": "tool", "id": "t", "tool": "x", "arguments": {"a": "\ud83d"}}]}}', "graph"),
+        ('{"graph": {"nodes": [{"type": "tool", "id": "t", "tool": "x", "arguments": {"a": NaN}}]}}', "graph"),
+    ],
+)
+async def test_odd_values_in_settings_are_422_and_name_the_field(
+    client: httpx.AsyncClient, body: str, field: str
+) -> None:
+    answer = await client.put("/projects/p1/ai", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 422
+    assert all(each["loc"][:2] == ["body", field] for each in answer.json()["detail"])
+
+
+async def test_a_repeat_under_another_policy_gets_the_very_same_body(client: httpx.AsyncClient) -> None:
+    await client.put("/projects/p1/ai", json={})
+    first = await post(client, 1)
+    for busy in ("drop", "reject", "interrupt", "latest"):
+        await client.put("/projects/p1/ai", json={"busy": busy})
+        again = await post(client, 1)
+        assert (again.status_code, again.content) == (202, first.content)
+        assert again.headers["idempotency-replayed"] == "true"
+
+
+async def test_what_only_the_responder_needs_to_know_is_not_shown(client: httpx.AsyncClient) -> None:
+    await post(client, 1)
+    (shown,) = (await client.get("/conversations/c1/messages")).json()["messages"]
+    assert set(shown) == {"seq", "id", "role", "text", "at", "outcome", "answers", "agent"}
 
 
 async def test_presence_is_set_and_shown(client: httpx.AsyncClient) -> None:
@@ -182,8 +235,9 @@ async def test_the_ai_is_switched_off_for_a_conversation(
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"text": ""}, {"text": "x" * 8001}, {"message_id": "a>b"}, {"conversation_id": "a/b"}, {"project_id": "a\x00"}],
-)
+    [{"text": ""}, {"text": "x" * 8001}, {"message_id": "a>b"}, {"conversation_id": "a/b"}, {"project_id": "a\x00"},
+     {"project_id": "a/b"}],
+)  # fmt: skip
 async def test_a_wrong_message_is_422(client: httpx.AsyncClient, wrong: dict[str, str]) -> None:
     answer = await post(client, 1, **wrong)
     assert answer.status_code == 422

@@ -10,12 +10,13 @@ import redis.asyncio
 
 from inturn import InTurn, VisitorLockService
 from inturn.agents.protocol import Ask
+from inturn.conversations.projects import ProjectSettings
 from inturn.conversations.responder import VisitorResponder
 from inturn.errors import AgentUnavailable, LockTimeout, SettingsError
 from inturn.settings import Settings
 from inturn.testing import drain
 from tests.conversations.visitors.conftest import MakeApp
-from tests.conversations.visitors.world import SKIPPED, Recorder, answers, outcomes, said, set_up
+from tests.conversations.visitors.world import SKIPPED, Recorder, answers, outcomes, said, set_up, until
 
 
 class Lock:
@@ -132,6 +133,101 @@ async def test_shares_holds_the_plain_key_while_it_answers(redis_url: str, names
             await running
             assert await client.exists(key) == 0
         assert len(await answers(responder, "c9")) == 2
+
+
+async def test_visitors_of_one_name_in_two_tenants_do_not_share_a_lock(
+    redis_url: str, namespace: str, agent: Recorder
+) -> None:
+    visitor, lock = f"v-{namespace}", Lock()
+    async with InTurn(redis_url, namespace=namespace, settings=Settings()) as app:
+        responder = VisitorResponder(app, agent, lock, shares=True)
+        agent.hold()
+        running = []
+        for tenant in ("acme", "beta", ""):
+            await responder.projects.put("p1", ProjectSettings(busy="drop"), tenant)
+            await responder.conversations.open("c1", "p1", visitor, tenant)
+            event = said(1, visitor_uid=visitor, tenant_id=tenant)
+            running.append(asyncio.create_task(responder.handle_visitor_message(event)))
+
+        async def all_are_asked() -> bool:
+            return len(agent.asked) == 3
+
+        await until(all_are_asked)
+        agent.opened.set()
+        assert None not in await asyncio.gather(*running)
+    assert {name for what, name, _ in lock.seen} == {f"acme:{visitor}", f"beta:{visitor}", visitor}
+
+
+class Odd(Lock):
+    """`hangs`: its release never comes back. `cancels`: it raises a cancellation that nobody asked for."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+
+    async def release_lock(self, visitor_uid: str, lock_id: str) -> bool:
+        if self.how == "hangs":
+            await asyncio.Event().wait()
+        raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize("how", ["hangs", "cancels"])
+@pytest.mark.parametrize("fails", [True, False])
+@pytest.mark.timeout(60)
+async def test_a_release_that_hangs_or_is_cancelled_is_a_failed_release(
+    app: InTurn, agent: Recorder, how: str, fails: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    responder = VisitorResponder(app, agent, Odd(how), lease=1)
+    await set_up(responder)
+    if fails:
+        agent.reply = lambda ask: str(1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            await responder.handle_visitor_message(said(1))
+    else:
+        assert await responder.handle_visitor_message(said(1)) is not None
+    assert "the lock of visitor v1 could not be released" in caplog.text
+    assert (await app.lanes.inspect("visitor:v1")).holder is None
+
+
+async def test_who_is_cancelled_during_the_release_is_cancelled(app: InTurn, agent: Recorder) -> None:
+    lock = Odd("hangs")
+    responder = VisitorResponder(app, agent, lock)
+    await set_up(responder)
+    answering = asyncio.create_task(responder.handle_visitor_message(said(1)))
+
+    async def is_answered() -> bool:
+        return bool(await answers(responder))
+
+    await until(is_answered)
+    answering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await answering
+
+
+async def test_a_lock_that_is_granted_to_who_was_cancelled_is_released(app: InTurn, agent: Recorder) -> None:
+    granted, goes_on = asyncio.Event(), asyncio.Event()
+
+    class Slow(Lock):
+        async def acquire_lock(self, visitor_uid: str, ttl_seconds: float) -> str | None:
+            granted.set()
+            await goes_on.wait()  # the answer is on its way
+            return await super().acquire_lock(visitor_uid, ttl_seconds)
+
+    lock = Slow()
+    responder = VisitorResponder(app, agent, lock)
+    await set_up(responder)
+    answering = asyncio.create_task(responder.handle_visitor_message(said(1)))
+    await granted.wait()
+    answering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await answering
+    goes_on.set()
+
+    async def is_released() -> bool:
+        return ("release", "v1", "id") in lock.seen
+
+    await until(is_released)
+    assert agent.asked == []
 
 
 async def test_shares_needs_redis(app: InTurn, agent: Recorder) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from inturn.conversations.graph.model import load_graph
 from inturn.conversations.presence import LanePresence
-from inturn.conversations.projects import LaneProjects, ProjectSettings
+from inturn.conversations.projects import MOST_READ, LaneProjects, ProjectSettings
 from inturn.testing import ManualClock, app_for_tests
 from tests.conversations.visitors.conftest import MakeApp
+from tests.conversations.visitors.test_graph import RIGHT
 
 DAY = 86400
 
@@ -21,6 +23,23 @@ async def test_settings_are_found_by_other_processes(make_app: MakeApp) -> None:
     assert await second.get("p1", "acme") is None
     await first.put("a:p1", settings)
     assert await second.get("p1", "a") is None, "a name with a colon is not another tenant's project"
+
+
+async def test_a_graph_is_checked_once_and_a_new_one_is_seen_at_once(make_app: MakeApp) -> None:
+    first, second = LaneProjects(make_app()), LaneProjects(make_app())
+    await first.put("p1", ProjectSettings(graph=load_graph(RIGHT)))
+    read, again = await second.get("p1"), await second.get("p1")
+    assert read is not None
+    assert again is not None
+    assert read.graph is again.graph
+    read.busy = "drop"
+    assert again.busy == "merge", "what a reader does to its settings is nobody else's"
+    await first.put("p1", ProjectSettings(instructions="No graph."))
+    assert await second.get("p1") == ProjectSettings(instructions="No graph.")
+    for number in range(MOST_READ + 10):
+        await first.put("p1", ProjectSettings(instructions=str(number)))
+        await second.get("p1")
+    assert len(second._read) == MOST_READ
 
 
 async def test_settings_live_a_year_and_reading_them_renews_that() -> None:

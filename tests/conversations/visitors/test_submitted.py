@@ -7,6 +7,7 @@ import pytest
 from inturn import InTurn
 from inturn.agents.activity import Activity
 from inturn.agents.protocol import Ask
+from inturn.conversations.projects import ProjectSettings
 from inturn.conversations.responder import VisitorResponder
 from inturn.errors import AgentError, AgentRejected, AgentUnavailable, HandlerFailed, LaneBusy
 from inturn.testing import ManualClock, app_for_tests, drain
@@ -15,6 +16,7 @@ from tests.conversations.visitors.world import (
     SKIPPED,
     Recorder,
     answers,
+    chat_of,
     outcomes,
     said,
     set_up,
@@ -48,14 +50,14 @@ async def test_what_waits_is_answered_by_policy(
     assert list((await outcomes(front)).values()) == ends
 
 
-async def test_a_receipt_has_the_answer(make_app: MakeApp, agent: Recorder) -> None:
+async def test_a_receipt_says_which_answer_it_is(make_app: MakeApp, agent: Recorder) -> None:
     front, back = VisitorResponder(make_app(), agent), VisitorResponder(make_app(), agent)
     await set_up(front)
     receipt = await front.submit_visitor_message(said(1))
     async with working(back.app):
         result = await receipt.result(20)
-    (answer,) = result["answers"]
-    assert (answer["text"], answer["answers"]) == ("re: text 1", ["m1"])
+    answer = (await chat_of(front)).messages[-1]
+    assert result == {"answers": [{"conversation_id": "c1", "id": answer.id, "seq": 2}]}
 
 
 async def test_a_burst_over_several_conversations_gets_an_answer_in_each(make_app: MakeApp, agent: Recorder) -> None:
@@ -140,7 +142,7 @@ async def test_a_failing_agent_is_tried_again_and_then_set_aside(agent: Recorder
         assert outcome == ["retry"] * 4 + ["dead"]
         with pytest.raises(HandlerFailed):
             await receipt.result(1)
-        assert await outcomes(responder) == {"m1": None}, "it waits: nothing vanishes"
+        assert await outcomes(responder) == {"m1": "failed"}, "nothing vanishes"
         agent.reply = lambda ask: "at last"
         (letter,) = await app.dead_letters.list()
         await app.dead_letters.replay(letter.key, letter.handler, letter.id)
@@ -171,7 +173,7 @@ async def test_one_poisonous_message_of_a_burst_does_not_cost_the_others_their_a
         for number, text in enumerate(("good", "bad", "fine")):
             await responder.submit_visitor_message(said(number, text))
         await work()
-        assert await outcomes(responder) == {"m0": "answered", "m1": None, "m2": "answered"}
+        assert await outcomes(responder) == {"m0": "answered", "m1": "failed", "m2": "answered"}
         assert [letter.id for letter in await app.dead_letters.list()] == ["c1/m1"]
         await responder.submit_visitor_message(said(9, "later"))
         await work()
@@ -244,3 +246,28 @@ async def test_a_submitted_and_an_awaited_message_are_merged(make_app: MakeApp, 
     assert "m2" in answer.answers
     await drain(responder.app)
     assert await outcomes(responder) == {"m1": "answered", "m2": "answered"}
+
+
+async def test_a_message_that_names_a_wrong_project_costs_the_others_of_its_burst_nothing(
+    app: InTurn, agent: Recorder
+) -> None:
+    responder = VisitorResponder(app, agent)
+    await set_up(responder)
+    await responder.projects.put("p2", ProjectSettings())
+    for event in (said(1, project_id="p2"), said(2)):
+        await app.submit("visitor.merge", event)
+    (ran,) = await drain(app, raise_errors=True)
+    assert len(ran.ids) == 2
+    assert await answers(responder) == [("re: text 2", ["m2"])]
+
+
+async def test_long_answers_to_many_conversations_fit_into_one_result(app: InTurn, agent: Recorder) -> None:
+    responder = VisitorResponder(app, agent)
+    names = [f"c{number}" for number in range(4)]
+    await set_up(responder, *names)
+    agent.reply = lambda ask: "\u8336" * 32_000
+    for name in names:
+        await responder.submit_visitor_message(said(1, conversation_id=name))
+    (ran,) = await drain(app, raise_errors=True)
+    assert len(ran.ids) == 4
+    assert [len(await answers(responder, name)) for name in names] == [1] * 4

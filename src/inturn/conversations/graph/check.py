@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
+
+from inturn.conversations import clean
+from inturn.conversations.graph.matching import MAX_PATTERN, BadPattern, compiled
+from inturn.conversations.patch import is_same
 
 if TYPE_CHECKING:
     from inturn.conversations.graph.model import Edge, Graph, Node
 
 MAX_CASES = 10
-MAX_PATTERN = 500
+MAX_ARGUMENTS = 64 * 1024
 DEFAULT = "default"
 
 
 def problems_of(graph: Graph) -> list[str]:
     known = {node.id for node in graph.nodes}
+    leaving: dict[str, list[Edge]] = defaultdict(list)
+    for edge in graph.edges:
+        leaving[edge.source].append(edge)
     problems = [
         *(f"node {name!r}: there are {count} nodes of this id" for name, count in _twice(n.id for n in graph.nodes)),
         *_starts(graph.nodes),
         *(problem for node in graph.nodes for problem in _inside(node)),
         *(problem for edge in graph.edges for problem in _ends(edge, known)),
-        *(problem for node in graph.nodes for problem in _ways_out(node, graph.edges)),
+        *(problem for node in graph.nodes for problem in _ways_out(node, leaving.get(node.id, []))),
     ]
     # where ways lead can only be said of a graph whose ways are right
-    return problems or list(_reach(graph))
+    return problems or list(_reach(graph, leaving))
 
 
 def _twice(names: Iterable[str]) -> list[tuple[str, int]]:
@@ -45,8 +51,11 @@ def _inside(node: Node) -> Iterator[str]:
         yield f"node {node.id!r}: save_as 'text': that is what the visitor wrote; choose another name"
     if node.type == "message" and node.save_as is not None and not node.wait:
         yield f"node {node.id!r}: save_as keeps the visitor's reply, and without wait there is none"
+    if node.type == "tool":
+        yield from (f"node {node.id!r}: arguments: {problem}" for problem in _odd(node.arguments))
     if node.type == "condition":
-        yield from (f"node {node.id!r}: {problem}" for problem in _comparison(node.op, node.value))
+        odd = [f"value: {problem}" for problem in _odd(node.value)]
+        yield from (f"node {node.id!r}: {problem}" for problem in odd or _comparison(node.op, node.value))
     if node.type == "switch":
         if not 1 <= len(node.cases) <= MAX_CASES:
             yield f"node {node.id!r}: has {len(node.cases)} cases; a switch has 1 to {MAX_CASES}"
@@ -64,10 +73,20 @@ def _comparison(op: str, value: Any) -> Iterator[str]:
     elif op == "matches":
         if len(value) > MAX_PATTERN:
             yield f"value: a regular expression of {len(value)} characters; at most {MAX_PATTERN} are allowed"
+            return
         try:
-            re.compile(value)
-        except (re.error, OverflowError, RecursionError) as error:
-            yield f"value {value!r}: is no regular expression: {error}"
+            compiled(value)
+        except BadPattern as error:
+            yield f"value {value!r}: is no regular expression that can be used here: {error}"
+
+
+def _odd(value: Any) -> Iterator[str]:
+    """What cannot be stored and read back as it is."""
+    try:
+        if not is_same(clean.plain(value, MAX_ARGUMENTS), value):
+            yield "holds what is no plain JSON, such as NaN, half a character or a number of more than 64 bits"
+    except clean.NotPlain as error:
+        yield f"is {error}"
 
 
 def _ends(edge: Edge, known: set[str]) -> Iterator[str]:
@@ -77,8 +96,8 @@ def _ends(edge: Edge, known: set[str]) -> Iterator[str]:
         yield f"node {edge.source!r}: its edge {edge.label!r} leads to {edge.target!r}, and there is no such node"
 
 
-def _ways_out(node: Node, edges: tuple[Edge, ...]) -> Iterator[str]:
-    labels = [edge.label for edge in edges if edge.source == node.id]
+def _ways_out(node: Node, edges: list[Edge]) -> Iterator[str]:
+    labels = [edge.label for edge in edges]
     if node.type == "condition":
         wanted = ["true", "false"]
     elif node.type == "switch":
@@ -97,13 +116,13 @@ def _ways_out(node: Node, edges: tuple[Edge, ...]) -> Iterator[str]:
             yield f"node {node.id!r}: has an edge {label!r}; a node of type {node.type} has {told}"
 
 
-def _reach(graph: Graph) -> Iterator[str]:
+def _reach(graph: Graph, leaving: Mapping[str, list[Edge]]) -> Iterator[str]:
     reached, todo = set(), [graph.start]
     while todo:
         here = todo.pop()
         if here not in reached:
             reached.add(here)
-            todo += [edge.target for edge in graph.edges if edge.source == here]
+            todo += [edge.target for edge in leaving.get(here, ())]
     for node in graph.nodes:
         if node.id not in reached:
             yield f"node {node.id!r}: no way leads there from {graph.start!r}"

@@ -6,14 +6,11 @@ A field that is missing, or that cannot be compared, is simply not so: what a vi
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from inturn.conversations.graph.fill import as_text
-
-MAX_MATCHED = 2000
-"""So much of a text a regular expression sees: a bad one gets slow by the length of it."""
+from inturn.conversations.graph.matching import is_found
 
 
 def equals(value: Any, wanted: Any) -> bool:
@@ -33,7 +30,7 @@ def _exists(value: Any, wanted: Any) -> bool:
 
 
 def _matches(value: Any, wanted: Any) -> bool:
-    return value is not None and re.search(wanted, as_text(value)[:MAX_MATCHED]) is not None
+    return value is not None and is_found(wanted, as_text(value))
 
 
 def _number(value: Any) -> float:

@@ -9,11 +9,13 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from inturn.conversations import clean
 from inturn.conversations.graph.compare import OPERATORS, equals
 from inturn.conversations.graph.fill import fill_text, fill_value
 from inturn.conversations.graph.model import AiNode, ConditionNode, Graph, MessageNode, Node, SwitchNode, ToolNode
@@ -23,6 +25,8 @@ log = logging.getLogger("inturn.conversations")
 
 MOST_NODES = 20
 STATE = "workflow_state"
+MAX_VALUE = 1024 * 1024
+"""Bytes of what a tool gives. What of it is kept has a limit of its own, with the rest of the metadata."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +109,14 @@ class Walk:
     async def _visit(self, node: Node) -> str:
         """Does what the node says; answers the label of the edge to go by."""
         if isinstance(node, MessageNode):
-            self.said.append(fill_text(node.text, self.fields))
+            self.said.append(fill_text(node.text, self._told()))
         elif isinstance(node, ConditionNode):
             return "true" if OPERATORS[node.op](self._look(node.field), node.value) else "false"
         elif isinstance(node, SwitchNode):
             return next((case for case in node.cases if equals(self._look(node.field), case)), "default")
         elif isinstance(node, AiNode):
             self.has_asked = True
-            answer = await self.ask(fill_text(node.instructions, self.fields))
+            answer = await self.ask(fill_text(node.instructions, self._told()))
             self.said.append(answer)
             if node.save_as is not None:
                 self.fields[node.save_as] = answer
@@ -121,24 +125,32 @@ class Walk:
         return ""
 
     def _look(self, name: str) -> Any:
-        return self.text if name == "text" else self.fields.get(name)
+        return self._told().get(name)
+
+    def _told(self) -> dict[str, Any]:
+        """The fields, and what the visitor wrote."""
+        return {**self.fields, "text": self.text}
 
     async def _call(self, node: ToolNode) -> None:
         tool = self.tools.get(node.tool)
         if tool is None:
             there_are = f"there are {', '.join(sorted(self.tools))}" if self.tools else "there is none"
             raise DefinitionError([f"node {node.id!r}: no tool {node.tool!r} is registered here; {there_are}"])
-        arguments = fill_value(node.arguments, self.fields)
-        context = self.context(self.fields)
+        # copies: a tool that is given up runs on in its thread, and must not change what is saved by then
+        arguments = deepcopy(fill_value(node.arguments, self._told()))
+        context = self.context(deepcopy(self.fields))
         if inspect.iscoroutinefunction(tool) or inspect.iscoroutinefunction(getattr(tool, "__call__", None)):  # noqa: B004
             answer = await tool(arguments, context)
         else:
             answer = await asyncio.to_thread(tool, arguments, context)
             answer = await answer if inspect.isawaitable(answer) else answer
+        self.fields = _plain(node, context.fields, "put into its fields")
         if node.save_as is not None:
-            try:
-                self.fields[node.save_as] = to_jsonable_python(answer)
-            except PydanticSerializationError as error:
-                raise BadMessage(
-                    f"node {node.id!r}: the tool {node.tool!r} answered what is no JSON: {error}"
-                ) from error
+            self.fields[node.save_as] = _plain(node, answer, "answered")
+
+
+def _plain(node: ToolNode, value: Any, how: str) -> Any:
+    try:
+        return clean.plain(to_jsonable_python(value), MAX_VALUE)
+    except (PydanticSerializationError, ValueError, RecursionError) as error:
+        raise BadMessage(f"node {node.id!r}: the tool {node.tool!r} {how} what is no JSON: {error}") from error

@@ -16,8 +16,7 @@ from pydantic import BaseModel
 
 from inturn.agents.activity import Activity
 from inturn.conversations.loop import OnActivity
-from inturn.errors import LeaseLost
-from inturn.problems.of_error import internal_error, problem_of
+from inturn.problems.of_error import cut_off, internal_error, problem_of
 
 log = logging.getLogger("inturn.conversations")
 
@@ -45,14 +44,17 @@ class Streams:
         return EventSourceResponse(stream.events(), headers=HEADERS)
 
     async def finish(self, within_s: float) -> None:
-        """What has not ended by then is cancelled: nothing of it was saved, and a repeat runs it."""
+        """What has not ended by then is cancelled, and its clients are told so."""
         if self._tasks:
             log.info("%d streamed turns have %g s to finish", len(self._tasks), within_s)
             _, late = await asyncio.wait(set(self._tasks), timeout=max(0.0, within_s))
-            for task in late:
-                task.cancel()
+            self.cut_off()
             if late:
                 await asyncio.wait(late)
+
+    def cut_off(self) -> None:
+        for task in self._tasks:
+            task.cancel()
 
 
 class TurnStream:
@@ -68,7 +70,7 @@ class TurnStream:
         try:
             response = await self._run(self._hear)
         except asyncio.CancelledError:
-            self._fail(LeaseLost("", 0, "the server stops"))
+            self._fail(cut_off())
             raise
         except Exception as error:  # noqa: BLE001 - it is told to the client, and logged where nobody foresaw it
             self._fail(error)

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation
 
-from inturn.conversations.chat import ChatMessage
-from inturn.conversations.event import ConversationId, Id, MessageText
+from inturn.conversations.chat import ChatMessage, Outcome
+from inturn.conversations.event import Id, MessageText, SegmentId
+from inturn.conversations.graph.model import Graph
 from inturn.conversations.presence import PRESENCE_TTL_S
+from inturn.conversations.projects import ProjectSettings
 
 
 def _example(**values: Any) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": [values]})
+
+
+class SettingsIn(ProjectSettings):
+    """The graph as it was sent: what is wrong with it is told by its nodes."""
+
+    graph: Annotated[Graph | None, SkipValidation] = None
 
 
 class PresenceIn(BaseModel):
@@ -58,8 +66,8 @@ class ConversationOut(BaseModel):
 class MessageIn(BaseModel):
     model_config = _example(conversation_id="c-1", project_id="shop", message_id="m-1", text="Where is my order?")
 
-    conversation_id: ConversationId
-    project_id: Id
+    conversation_id: SegmentId
+    project_id: SegmentId
     message_id: Id
     """The client's own: a repeat of it is the same message."""
     text: MessageText
@@ -85,12 +93,34 @@ _MESSAGE = {
 }  # fmt: skip
 
 
+class MessageOut(BaseModel):
+    """`outcome` is of visitors' messages (`None`: it waits), `answers` and `agent` are of assistants'."""
+
+    model_config = _example(**_MESSAGE)
+
+    seq: int
+    id: str
+    role: Literal["visitor", "assistant"]
+    text: str
+    at: str
+    outcome: Outcome | None
+    answers: list[str]
+    agent: str
+
+    @classmethod
+    def of(cls, message: ChatMessage) -> MessageOut:
+        return cls(
+            seq=message.seq, id=message.id, role=message.role, text=message.text, at=message.at,
+            outcome=message.outcome, answers=message.answers, agent=message.agent,
+        )  # fmt: skip
+
+
 class MessagesOut(BaseModel):
     model_config = _example(conversation_id="c-1", ai_enabled=True, messages=[_MESSAGE], has_more=False)
 
     conversation_id: str
     ai_enabled: bool
-    messages: list[ChatMessage]
+    messages: list[MessageOut]
     """By `seq`, oldest first."""
     has_more: bool
     """Ask again, `after` the last of these."""

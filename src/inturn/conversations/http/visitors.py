@@ -6,24 +6,28 @@ Errors are raised as they are; the app that the routes are part of tells them as
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 from inturn.conversations.chat import MAX_MESSAGES, Chat
-from inturn.conversations.event import ConversationId, Id, VisitorMessage, lane_name
+from inturn.conversations.event import SegmentId, VisitorMessage, lane_name
+from inturn.conversations.graph.model import load_graph
+from inturn.conversations.http.caller import Caller
 from inturn.conversations.http.visitor_events import ChatEvents
 from inturn.conversations.http.visitor_models import (
     ConversationOut,
     ConversationPatch,
     MessageIn,
+    MessageOut,
     MessageReceipt,
     MessagesOut,
     OnlineAgent,
     PresenceIn,
     PresenceOut,
+    SettingsIn,
 )
 from inturn.conversations.projects import ProjectSettings
 from inturn.conversations.responder import VisitorResponder
-from inturn.errors import MissingExtra, UnknownConversation, UnknownHandler
+from inturn.errors import DefinitionError, MissingExtra, UnknownConversation, UnknownHandler
 from inturn.lanes.watch import Watch
 
 try:
@@ -32,14 +36,6 @@ try:
     from fastapi.sse import EventSourceResponse, ServerSentEvent
 except ImportError as error:
     raise MissingExtra("inturn.conversations.http", "server") from error
-
-
-class Caller(Protocol):
-    @property
-    def user_id(self) -> str: ...
-
-    @property
-    def tenant_id(self) -> str: ...
 
 
 def visitor_routes(responder: VisitorResponder, caller: Callable[..., Any]) -> APIRouter:
@@ -54,24 +50,27 @@ def _add_project_routes(router: APIRouter, responder: VisitorResponder, caller: 
 
     @router.put("/projects/{project_id}/ai", tags=["projects"], summary="Set how a project answers by AI")
     async def put_settings(
-        project_id: Annotated[Id, Path()], settings: ProjectSettings, who: Caller = calls
+        project_id: Annotated[SegmentId, Path()], given: SettingsIn, who: Caller = calls
     ) -> ProjectSettings:
-        _must_deliver(responder, settings)
+        _must_deliver(responder, given)
+        settings = _checked(given)
         await projects.put(project_id, settings, who.tenant_id)
         return settings
 
     @router.get("/projects/{project_id}/ai", tags=["projects"], summary="How a project answers by AI")
-    async def get_settings(project_id: Annotated[Id, Path()], who: Caller = calls) -> ProjectSettings:
+    async def get_settings(project_id: Annotated[SegmentId, Path()], who: Caller = calls) -> ProjectSettings:
         """A project that nobody has set up does not answer."""
         return await projects.get(project_id, who.tenant_id) or ProjectSettings(enabled=False)
 
     @router.put("/projects/{project_id}/presence", tags=["projects"], summary="Say that a human is online, or not")
-    async def put_presence(project_id: Annotated[Id, Path()], given: PresenceIn, who: Caller = calls) -> PresenceOut:
+    async def put_presence(
+        project_id: Annotated[SegmentId, Path()], given: PresenceIn, who: Caller = calls
+    ) -> PresenceOut:
         await presence.set(project_id, given.agent_id, given.online, given.for_s, who.tenant_id)
         return await get_presence(project_id, who)
 
     @router.get("/projects/{project_id}/presence", tags=["projects"], summary="Which humans are online")
-    async def get_presence(project_id: Annotated[Id, Path()], who: Caller = calls) -> PresenceOut:
+    async def get_presence(project_id: Annotated[SegmentId, Path()], who: Caller = calls) -> PresenceOut:
         online = await presence.online(project_id, who.tenant_id)
         agents = [OnlineAgent(agent_id=agent, until=until) for agent, until in sorted(online.items())]
         return PresenceOut(project_id=project_id, human_online=bool(agents), agents=agents)
@@ -80,7 +79,7 @@ def _add_project_routes(router: APIRouter, responder: VisitorResponder, caller: 
 def _add_conversation_routes(router: APIRouter, responder: VisitorResponder, caller: Callable[..., Any]) -> None:
     conversations, calls = responder.conversations, Depends(caller)
 
-    async def chat_of(conversation_id: Annotated[ConversationId, Path()], who: Caller = calls) -> Chat:
+    async def chat_of(conversation_id: Annotated[SegmentId, Path()], who: Caller = calls) -> Chat:
         chat = await conversations.get(conversation_id, who.tenant_id)
         if chat is None:
             raise UnknownConversation(conversation_id)
@@ -97,7 +96,7 @@ def _add_conversation_routes(router: APIRouter, responder: VisitorResponder, cal
 
     @router.post("/visitors/{visitor_uid}/messages", status_code=202, tags=["visitors"], summary="A visitor's message")
     async def post_message(
-        visitor_uid: Annotated[Id, Path()], given: MessageIn, response: Response, who: Caller = calls
+        visitor_uid: Annotated[SegmentId, Path()], given: MessageIn, response: Response, who: Caller = calls
     ) -> MessageReceipt:
         """It is answered later, by a worker: see the messages of the conversation, or its events.
 
@@ -118,7 +117,7 @@ def _add_conversation_routes(router: APIRouter, responder: VisitorResponder, cal
 
     @router.patch("/conversations/{conversation_id}", tags=["visitors"], summary="Switch the AI on or off")
     async def patch_conversation(
-        conversation_id: Annotated[ConversationId, Path()], given: ConversationPatch, who: Caller = calls
+        conversation_id: Annotated[SegmentId, Path()], given: ConversationPatch, who: Caller = calls
     ) -> ConversationOut:
         chat = await conversations.set_ai_enabled(conversation_id, given.ai_enabled, who.tenant_id)
         return ConversationOut(
@@ -140,7 +139,7 @@ def _add_conversation_routes(router: APIRouter, responder: VisitorResponder, cal
         return MessagesOut(
             conversation_id=chat.conversation_id,
             ai_enabled=chat.ai_enabled,
-            messages=found[:limit],
+            messages=[MessageOut.of(message) for message in found[:limit]],
             has_more=len(found) > limit,
         )
 
@@ -156,7 +155,9 @@ def _add_conversation_routes(router: APIRouter, responder: VisitorResponder, cal
         after: Annotated[int | None, Query(ge=0, description="First the answers with a higher seq.")] = None,
         last_event_id: Annotated[str | None, Header(description="As `after`; sent by browsers.")] = None,
     ) -> AsyncIterator[ServerSentEvent]:
-        """`typing`, `token`, `restart` (forget the tokens so far), `answer` (its `id` is its seq) and `error`."""
+        """`typing`, `token`, `restart` (forget the tokens so far), `answer` (its `id` is its seq), `outcome` (a message
+        gets no answer: stop waiting for one) and `problem`.
+        """
         async for event in ChatEvents(conversations, chat, watch, _resume_after(last_event_id, after)).stream():
             yield event
 
@@ -166,6 +167,23 @@ def _resume_after(last_event_id: str | None, after: int | None) -> int | None:
     if last_event_id is not None and last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) < 19:
         return int(last_event_id)
     return after
+
+
+def _checked(given: SettingsIn) -> ProjectSettings:
+    fields = {name: getattr(given, name) for name in given.model_fields_set - {"graph"}}
+    if given.graph is None:
+        return ProjectSettings(**fields)
+    sent: Any = given.graph
+    if not isinstance(sent, dict):
+        raise RequestValidationError([_wrong("graph", "graph", "Input should be an object")])
+    try:
+        return ProjectSettings(**fields, graph=load_graph(sent))
+    except DefinitionError as error:
+        raise RequestValidationError([_wrong("graph", "graph", problem) for problem in error.problems]) from error
+
+
+def _wrong(field: str, kind: str, why: str, given: Any = None) -> dict[str, Any]:
+    return {"type": kind, "loc": ("body", field), "msg": why, "input": given}
 
 
 def _must_deliver(responder: VisitorResponder, settings: ProjectSettings) -> None:
@@ -178,6 +196,4 @@ def _must_deliver(responder: VisitorResponder, settings: ProjectSettings) -> Non
     except UnknownHandler as unknown:
         why = str(unknown)
     if why:
-        raise RequestValidationError(
-            [{"type": "unknown_handler", "loc": ("body", "deliver"), "msg": why, "input": settings.deliver}]
-        )
+        raise RequestValidationError([_wrong("deliver", "unknown_handler", why, settings.deliver)])

@@ -40,12 +40,14 @@ RESPONSE: dict[str, Any] = WorkflowResponse(
 
 SESSION: dict[str, Any] = SessionView(
     conversation_id=_ID,
+    agent="offline",
     definition="support_intake",
     title="Support request",
     busy="merge",
     workflow_state=_STATE,
     progress=_PROGRESS,
     history=[Line(role="user", text="I am Ada, ada@example.com"), Line(role="assistant", text=_ASKED)],
+    card=None,
     expires_in_s=86_399.2,
 ).model_dump(mode="json")
 

@@ -26,7 +26,8 @@ PREFIX = "/api/v1"
 _STORE = ("store-unavailable", "state-mismatch", "definition-missing")
 _TURN = (
     "unknown-conversation", "conversation-busy", "session-completed", "mailbox-full", *_STORE,
-    "outcome-unknown", "turn-lost", "conversation-stopped", "agent-unavailable", "agent-rejected", "agent-timeout",
+    "outcome-unknown", "turn-lost", "conversation-stopped", "response-expired",
+    "agent-unavailable", "agent-rejected", "agent-timeout",
 )  # fmt: skip
 _CHANGE = (
     "unknown-conversation", "conversation-busy", *_STORE, "outcome-unknown", "turn-lost", "conversation-stopped",

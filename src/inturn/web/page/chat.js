@@ -109,7 +109,7 @@ async function restore(id) {
   const session = await call("GET", `/workflows/${encodeURIComponent(id)}`);
   const state = session.workflow_state;
   const kept = newest.get(id);
-  const agent = kept?.agent ?? "";
+  const agent = kept?.agent ?? session.agent;
   definition = definitions.find((one) => one.id === session.definition);
   nameFields(definition);
   title(session.title);
@@ -119,11 +119,15 @@ async function restore(id) {
     if (role === "user") log.addUser(text, "");
     else log.addAssistant(nameOf(agent), text);
   }
-  if (kept?.turn === state.turn_count) {
-    for (const message of kept.cards) say(agent, message);
-  }
+  for (const message of cardsOf(session, kept)) say(agent, message);
   stand(state, session.progress);
   for (const message of outbox.get(id)) sending.restore(message);
+}
+
+/** This tab knows the cards of the newest answer; any other has the card of the step. */
+function cardsOf({ card, workflow_state: state }, kept) {
+  if (kept?.turn === state.turn_count && kept.cards.length > 0) return kept.cards;
+  return card ? [{ kind: "adaptiveCard", card, card_id: card.id }] : [];
 }
 
 /** Troubles of the whole conversation rather than of one message. */
