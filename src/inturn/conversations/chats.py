@@ -11,6 +11,7 @@ from typing import Protocol
 from inturn.app import InTurn
 from inturn.conversations.chat import Change, Chat, Known
 from inturn.conversations.event import WRITE_WAIT_S, BusyPolicy, VisitorMessage, lane_name, nothing
+from inturn.conversations.looking import look
 from inturn.errors import UnknownConversation
 from inturn.lanes.inline import InlineTurn
 from inturn.locks import arguments
@@ -50,8 +51,8 @@ class LaneConversations:
         self._ttl = ttl
 
     async def get(self, conversation_id: str, tenant_id: str = "") -> Chat | None:
-        lane = await self._app.lanes.inspect(lane_name("chat", conversation_id, tenant_id), limit=1)
-        return _of(tenant_id, None if lane.state is None else Chat.model_validate(lane.state))
+        chat, _ = await look(self._app, lane_name("chat", conversation_id, tenant_id), Chat)
+        return _of(tenant_id, chat)
 
     async def open(self, conversation_id: str, project_id: str, visitor_uid: str, tenant_id: str = "") -> Chat:
         chat = await self.get(conversation_id, tenant_id)

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 
 from inturn.app import InTurn
 from inturn.conversations.event import WRITE_WAIT_S, lane_name
+from inturn.conversations.looking import look
 from inturn.errors import MailboxFull
 from inturn.locks import arguments
 
@@ -48,9 +49,8 @@ class LanePresence:
         return bool(await self.online(project_id, tenant_id))
 
     async def online(self, project_id: str, tenant_id: str = "") -> dict[str, datetime]:
-        lane = await self._app.lanes.inspect(lane_name("presence", project_id, tenant_id), limit=1)
-        state = Online() if lane.state is None else Online.model_validate(lane.state)
-        if state.tenant_id != tenant_id:
+        state, _ = await look(self._app, lane_name("presence", project_id, tenant_id), Online)
+        if state is None or state.tenant_id != tenant_id:
             return {}
         now_s = self._app.runtime.now_s()
         return {agent: datetime.fromtimestamp(until, UTC) for agent, until in state.until.items() if until > now_s}

@@ -14,6 +14,7 @@ from pydantic_core import to_json
 from inturn.app import InTurn
 from inturn.conversations.event import WRITE_WAIT_S, BusyPolicy, lane_name, nothing
 from inturn.conversations.graph.model import Graph
+from inturn.conversations.looking import read
 from inturn.lanes.inline import InlineTurn
 
 PROJECT_TTL_S = 365 * 86400.0
@@ -59,7 +60,7 @@ class LaneProjects:
         lane = await self._app.lanes.inspect(lane_name("project", project_id, tenant_id), limit=1)
         if lane.state is None:
             return None
-        stored = self._checked(lane.state)
+        stored = self._checked(lane.key, lane.state)
         if stored.tenant_id != tenant_id:
             return None
         if lane.state_expires_in_s is not None and lane.state_expires_in_s < PROJECT_TTL_S / 2:
@@ -67,9 +68,9 @@ class LaneProjects:
                 pass  # the commit writes the state as it is by then, and its life begins anew
         return stored.settings.model_copy()
 
-    def _checked(self, state: Any) -> StoredProject:
+    def _checked(self, key: str, state: Any) -> StoredProject:
         written = to_json(state)
-        found = self._read.pop(written, None) or StoredProject.model_validate(state)
+        found = self._read.pop(written, None) or read(key, state, StoredProject)
         self._read[written] = found
         if len(self._read) > MOST_READ:
             self._read.popitem(last=False)

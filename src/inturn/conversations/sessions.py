@@ -11,6 +11,7 @@ from typing import Any
 from inturn.agents.protocol import Agent
 from inturn.app import InTurn
 from inturn.conversations.config import OrchestratorConfig
+from inturn.conversations.looking import look
 from inturn.conversations.messages import NormalizedMessage
 from inturn.conversations.parse import ParsedTurn
 from inturn.conversations.plain import WorkflowStateStore
@@ -145,15 +146,10 @@ class Sessions:
         )
 
     async def _look(self, conversation_id: str, owner: Owner | None) -> tuple[WorkflowState, LaneInfo]:
-        key = lane(conversation_id)
-        info = await self._app.lanes.inspect(key, limit=1)
-        if info.state is None:
+        state, info = await look(self._app, lane(conversation_id), WorkflowState)
+        if state is None:
             found = await self._found_plain(conversation_id, owner)
             return must_own(found, conversation_id, owner), info
-        try:
-            state = WorkflowState.model_validate(info.state)
-        except ValueError as error:
-            raise StateMismatch(key, str(error)) from error
         self._know(must_own(state, conversation_id, owner))
         return state, info
 
