@@ -66,6 +66,8 @@ class Registry:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.is_closed = False
+        self._why_closed: Exception | None = None
+        """Set from when the closing begins."""
         self.waiting: dict[str, Place] = {}
         self.holding: dict[str, Held] = {}
         self.leftovers: list[tuple[float, Undo]] = []
@@ -108,6 +110,8 @@ class Registry:
         try:
             self.on_change()
             answer = await ask(request)
+            if self._why_closed is not None:  # who waited was told so before this answer came
+                raise self._why_closed
             if answer.status == "waiting":
                 answer = await self._wait(request, answer, wait_s, ask, undo)
         except BaseException:
@@ -235,6 +239,7 @@ class Registry:
 
     async def close(self, error: Exception) -> None:
         """Nobody waits or holds any more, and nothing is begun anew."""
+        self._why_closed = error
         for place in list(self.waiting.values()):
             post(place.loop, place.give_up, error)
         held = list(self.holding.values())

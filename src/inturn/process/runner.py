@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+_LAST_S = 0.5
+
 
 class Runner:
     """Runs coroutines for synchronous code, or for a loop that may be blocked."""
@@ -67,6 +69,8 @@ class Runner:
 
 async def _cancel_the_rest() -> None:
     rest = asyncio.all_tasks() - {asyncio.current_task()}
+    if rest:  # who waits for what was closed has been told so, and ends by itself with a better word than "cancelled"
+        _, rest = await asyncio.wait(rest, timeout=_LAST_S)
     for task in rest:
         task.cancel()
     await asyncio.gather(*rest, return_exceptions=True)

@@ -12,7 +12,7 @@ from fastapi.responses import Response
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
-from inturn.errors import InTurnError
+from inturn.errors import InTurnError, StateMismatch
 from inturn.problems.kinds import KINDS
 from inturn.problems.of_error import cut_off, internal_error, invalid, problem_of
 from inturn.problems.problem import Problem
@@ -70,7 +70,7 @@ class LastResort:
 
 
 async def _of_error(request: Request, error: Exception) -> Response:
-    if isinstance(error, ValidationError | TimeoutError):  # their clients are told little
+    if isinstance(error, ValidationError | StateMismatch | TimeoutError):  # their clients are told little
         log.warning("%s %s was refused", request.method, request.url.path, exc_info=error)
     return _response(problem_of(error) or _logged(error, request.scope), request)
 

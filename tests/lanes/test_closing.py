@@ -1,0 +1,51 @@
+"""Closing an app while a turn of it is being asked for."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from inturn import InTurn, StoreUnavailable
+from inturn.store.lane import Begun, Opening
+from tests.lanes.conftest import Gate, MakeApp
+
+
+@pytest.mark.parametrize("is_held", [True, False], ids=["it waits", "it is granted"])
+async def test_a_turn_whose_answer_comes_when_the_app_closes_does_not_wait_for_ever(
+    make_app: MakeApp, other: InTurn, is_held: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, gate = make_app(), Gate()
+    await app.open()
+    store = app.process.store
+    begin = store.begin
+
+    async def slow(opening: Opening) -> Begun:
+        answer = await begin(opening)
+        await gate.pass_through()
+        return answer
+
+    monkeypatch.setattr(store, "begin", slow)
+
+    async def ask() -> None:
+        async with app.turn("k"):
+            raise AssertionError("it must not begin")
+
+    async def scene() -> None:
+        asking = asyncio.create_task(ask())
+        await gate.reached.wait()
+        closing = asyncio.create_task(app.close())
+        await asyncio.sleep(0)
+        gate.opened.set()
+        with pytest.raises(StoreUnavailable, match="the app was closed"):
+            async with asyncio.timeout(10):
+                await asking
+        await closing
+
+    if is_held:
+        async with other.turn("k"):
+            await scene()
+    else:
+        await scene()
+    async with other.turn("k", busy="reject"):
+        pass
