@@ -56,10 +56,11 @@ format: setup ## Format, and fix what lint can fix.
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: setup ## Measure turns, locks and policies, and their peers, on private Redis servers.
+bench: setup ## Measure turns, locks, policies and conversations, and their peers, on private Redis servers.
 	@$(BIN)/inturn bench turns $(ARGS)
 	@$(BIN)/inturn bench locks $(ARGS)
 	@$(BIN)/inturn bench policies $(ARGS)
+	@$(BIN)/inturn bench conversations $(ARGS)
 
 chaos: setup ## Run the long form of the chaos tests and print a report.
 	@$(BIN)/python -m tests.chaos $(ARGS); locks=$$?; $(BIN)/python -m tests.chaos --lanes $(ARGS) && exit $$locks

@@ -14,6 +14,7 @@ import pytest
 from inturn.cli import main
 from inturn.lanes.runtime import Runtime
 from inturn.lanes.worker import Worker
+from inturn.terminal.serve import _listening
 from inturn.web import running
 from tests.acceptance.served import Served
 from tests.cli.conftest import Captured, one_sentence
@@ -118,3 +119,10 @@ def test_the_command_knows_itself_without_the_extra() -> None:
         "code = main(['serve', '--help']); sys.exit(bool({'fastapi', 'uvicorn'} & set(sys.modules)) or code)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False).returncode == 0
+
+
+def test_answers_do_not_wait_for_more_to_send() -> None:
+    with _listening("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()[:2]):
+        served, _ = listening.accept()
+        with served:
+            assert served.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -69,7 +69,10 @@ def _listening(host: str, port: int) -> socket.socket:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         # a name may have an address of either kind; the older one is the one that everybody can reach
         family, _, _, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
-        return socket.create_server(address[:2], family=family, backlog=2048)
+        listening = socket.create_server(address[:2], family=family, backlog=2048)
+        # for its connections, too: asyncio's own loop leaves it out where it has not made the socket
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
     except socket.gaierror as error:
         raise SettingsError(f"--host {host}: there is no such address here: {error.strerror}") from error
     except OSError as error:

@@ -23,18 +23,19 @@ from inturn.conversations.http.workflows import workflow_routes
 from inturn.conversations.orchestrator import WorkflowOrchestrator
 
 CALLERS = 16
+LOOP = uvicorn.Config("").get_loop_factory()
+"""As `inturn serve` has it: uvloop, where that is installed."""
 
 
 def local() -> Caller:
     return Caller("bench", "bench")
 
 
-async def main(url: str, side: str) -> None:
+async def main(url: str, side: str, listening: socket.socket) -> None:
     async with AsyncExitStack() as stack:
         orchestrator, names = await opened(stack, url, side)
         web = FastAPI(openapi_url=None)
         web.include_router(workflow_routes(orchestrator, local))
-        listening = socket.create_server(("127.0.0.1", 0))
         config = uvicorn.Config(web, log_level="warning", access_log=False, lifespan="off")
         print(json.dumps({"port": listening.getsockname()[1], "conversations": names}), flush=True)
         await uvicorn.Server(config).serve(sockets=[listening])
@@ -52,4 +53,5 @@ async def opened(stack: AsyncExitStack, url: str, side: str) -> tuple[Any, list[
 
 if __name__ == "__main__":
     logging.getLogger("inturn").addHandler(logging.NullHandler())
-    asyncio.run(main(sys.argv[1], sys.argv[2]))
+    with socket.create_server(("127.0.0.1", 0)) as found, asyncio.Runner(loop_factory=LOOP) as runner:
+        runner.run(main(sys.argv[1], sys.argv[2], found))
