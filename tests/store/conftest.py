@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from tests.store.world import Peer, World
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """On Redis time is the server's, and goes on while a test is kept waiting by others: leases of milliseconds end."""
+    for item in items:
+        if HERE in item.path.parents and "redis" in item.nodeid:
+            item.add_marker("alone")
 
 
 @pytest.fixture
