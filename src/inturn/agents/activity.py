@@ -72,6 +72,15 @@ class Activity(BaseModel):
         """The next piece of an answer that is being written."""
         return cls(type="typing", sender={"role": "bot"}, text=text)
 
+    @classmethod
+    def restart(cls) -> Activity:
+        """The pieces so far are void: the answer begins anew."""
+        return cls(type="event", value={"restart": True})
+
+    @property
+    def is_restart(self) -> bool:
+        return self.type == "event" and isinstance(self.value, Mapping) and self.value.get("restart") is True
+
 
 def card_attachment(card: dict[str, Any]) -> dict[str, Any]:
     return {"contentType": CARD, "content": card}

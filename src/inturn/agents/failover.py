@@ -30,11 +30,6 @@ def failover(
     return Failover(agents, failures=failures, open_s=open_s, clock=clock)
 
 
-def restarted() -> Activity:
-    """What was shown of this answer so far is void: another agent begins anew."""
-    return Activity(type="event", value={"restart": True})
-
-
 class Failover:
     name = "failover"
 
@@ -63,7 +58,7 @@ class Failover:
             try:
                 if is_shown:
                     is_shown = False
-                    yield restarted()
+                    yield Activity.restart()
                 memory = _part(ask.memory, agent.name)
                 messages: list[Activity] = []
                 async with aclosing(_pieces(agent, replace(ask, memory=memory), messages)) as pieces:

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
-from inturn.workflows.definition import FieldDefinition, WorkflowDefinition
+from inturn.workflows.definition import FieldDefinition, NextAction, WorkflowDefinition
 
-NEXT_ACTIONS = ("ask", "research", "confirm", "complete", "error")
+NEXT_ACTIONS = get_args(NextAction)
 
 _JSON_TYPES = {"number": "number", "integer": "integer", "boolean": "boolean"}
 _HINTS = {"date": "a date such as 2026-11-30", "email": "an e-mail address"}

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +17,12 @@ from inturn.agents.activity import Activity
 from inturn.agents.protocol import Agent, Ask, Said, Situation
 from inturn.agents.signature import signature_of
 from inturn.conversations import clean
+from inturn.conversations.asking import activities_of, kept_memory
 from inturn.conversations.messages import NormalizedMessage, normalize_activities
 from inturn.conversations.parse import ParsedTurn
 from inturn.conversations.response import Progress, StateView, TurnMeta, WorkflowResponse
-from inturn.conversations.state import MAX_MEMORY, WorkflowState
-from inturn.errors import AgentRejected, AgentTimeout, AgentUnavailable, InTurnError
+from inturn.conversations.state import WorkflowState
+from inturn.errors import AgentTimeout, AgentUnavailable, InTurnError
 from inturn.store import clock
 from inturn.workflows.definition import WorkflowDefinition
 
@@ -31,8 +32,6 @@ Parser = Callable[[Sequence[NormalizedMessage]], ParsedTurn]
 ContextBuilder = Callable[[WorkflowState, str], str]
 OnActivity = Callable[[Activity], None]
 
-_MOST_MESSAGES = 500
-_MOST_TEXT = 4_000_000
 _MAX_PIECE = 10_000
 """Characters; a chunk must hold them however they are written."""
 
@@ -101,13 +100,9 @@ class Loop:
 
     async def _answers(self, ask: Ask, *listeners: OnActivity) -> list[Activity]:
         kept: list[Activity] = []
-        length = 0
         try:
             async with asyncio.timeout(self.agent_timeout_s) as limit, aclosing(self._given(ask)) as activities:
                 async for activity in activities:
-                    length += len(activity.text)
-                    if len(kept) == _MOST_MESSAGES or length > _MOST_TEXT:
-                        raise AgentRejected(self.agent.name, "answers without end")
                     if activity.type == "message":
                         kept.append(activity)
                     else:
@@ -124,11 +119,9 @@ class Loop:
     async def _given(self, ask: Ask) -> AsyncGenerator[Activity, None]:
         """What the agent yields. Whatever else it raises must not be taken for a fault of the request."""
         try:
-            async with _closing(self.agent.ask(ask)) as answering:
-                async for given in answering:
-                    activity = Activity.read(given)
-                    if activity is not None:
-                        yield activity
+            async with aclosing(activities_of(self.agent, ask)) as activities:
+                async for activity in activities:
+                    yield activity
         except InTurnError:
             raise
         except TimeoutError as error:
@@ -136,11 +129,6 @@ class Loop:
         except Exception as error:
             log.exception("agent %s failed in a way of its own", self.agent.name)
             raise AgentUnavailable(self.agent.name, f"failed with {type(error).__name__}") from error
-
-
-def _closing(answering: AsyncIterator[Activity]) -> AbstractAsyncContextManager[AsyncIterator[Activity]]:
-    """A generator that is left halfway is closed at once: it may hold a connection."""
-    return aclosing(answering) if isinstance(answering, AsyncGenerator) else nullcontext(answering)
 
 
 def _merge(
@@ -171,10 +159,7 @@ def _move(
     state.turn_count += 1
     state.status = {"complete": "completed", "error": "error"}.get(parsed.next_action or "", "active")  # type: ignore[assignment]
     state.stand_at(definition)
-    try:
-        state.memory = clean.plain(ask.memory, MAX_MEMORY)
-    except clean.NotPlain as error:
-        raise AgentRejected(agent.name, f"wants to remember what cannot be kept: it is {error}") from error
+    state.memory = kept_memory(agent, ask)
     texts = [message.text for message in parsed.messages if message.kind == "text" and message.role == "assistant"]
     state.last_recommendation = clean.text(parsed.prompt or (texts[-1] if texts else ""), 1000)
     state.suggested_input_type = parsed.input_type

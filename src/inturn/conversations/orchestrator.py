@@ -283,7 +283,7 @@ def _tell(turn: Turn[Any], activity: Activity) -> None:
     """Whoever watches the conversation sees what is being written."""
     if activity.type == "typing" and activity.text:
         turn.stream({"token": activity.text})
-    elif activity.type == "event" and activity.value == {"restart": True}:
+    elif activity.is_restart:
         turn.stream({"restart": True})
 
 

@@ -9,21 +9,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 from pydantic import BaseModel, Field
 
 from inturn.conversations import clean
 from inturn.conversations.messages import MAX_PAYLOAD, NormalizedMessage, citation_of
-from inturn.workflows.definition import RESERVED
-
-NextAction = Literal["ask", "research", "confirm", "complete", "error"]
+from inturn.workflows.definition import RESERVED, NextAction
 
 _OPENING = re.compile(r"```[ \t]*(?P<json>json)?\s*(?=\{)", re.IGNORECASE)
 _CLOSING = re.compile(r"\s*```")
 _BEGINS = re.compile(r"[\[{]")
 _CONFIDENCE = {"value": 0.95, "entities": 0.7, "text": 0.4}
-_ACTIONS = ("ask", "research", "confirm", "complete", "error")
+_ACTIONS = get_args(NextAction)
 _MOST_OBJECTS = 40
 """So many opening brackets of a text are tried."""
 

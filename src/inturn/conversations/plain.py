@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from inturn.conversations.state import WorkflowState
 from inturn.errors import StateMismatch, StoreUnavailable
+from inturn.lanes.shape import why_not
 from inturn.locks import arguments
 
 PREFIX = "wf:"
@@ -41,10 +42,7 @@ class RedisWorkflowStateStore:
         try:
             state = WorkflowState.model_validate_json(written)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(map(str, first["loc"]))
-            why = f"{where}: {first['msg']}" if where else first["msg"]
-            raise StateMismatch(key, why, is_lane=False) from error
+            raise StateMismatch(key, why_not(error), is_lane=False) from error
         if state.conversation_id != conversation_id:
             raise StateMismatch(key, f"conversation_id: is {state.conversation_id!r}", is_lane=False)
         return state

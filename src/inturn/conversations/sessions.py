@@ -11,6 +11,7 @@ from typing import Any
 from inturn.agents.protocol import Agent
 from inturn.app import InTurn
 from inturn.conversations.config import OrchestratorConfig
+from inturn.conversations.event import nothing
 from inturn.conversations.looking import look
 from inturn.conversations.messages import NormalizedMessage
 from inturn.conversations.parse import ParsedTurn
@@ -35,10 +36,6 @@ MOST_OWNERS = 10_000
 
 def by_id(definition: WorkflowDefinition | Mapping[str, WorkflowDefinition]) -> Mapping[str, WorkflowDefinition]:
     return {definition.id: definition} if isinstance(definition, WorkflowDefinition) else dict(definition)
-
-
-def _nothing() -> None:
-    """A conversation that nobody has started has no state."""
 
 
 class Sessions:
@@ -87,7 +84,7 @@ class Sessions:
         config = self._config
         return self._app.turn(
             lane(conversation_id), message_id=turn_id, busy=busy, wait=None if busy == "reject" else config.wait,
-            state=WorkflowState, initial=_nothing, state_ttl=config.state_ttl, dedup_window=config.dedup_window,
+            state=WorkflowState, initial=nothing, state_ttl=config.state_ttl, dedup_window=config.dedup_window,
             ttl=config.lease, time_limit=config.time_limit,
         )  # fmt: skip
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing
 from typing import Any
 
-from inturn.agents.activity import Activity
 from inturn.agents.protocol import Agent, Ask
 from inturn.conversations import clean
-from inturn.conversations.state import MAX_MEMORY
-from inturn.errors import AgentRejected, BadMessage
+from inturn.conversations.asking import MOST_TEXT, activities_of, kept_memory
+from inturn.errors import BadMessage
 from inturn.lanes.effects import Turn
 
 log = logging.getLogger("inturn.conversations")
 
-MOST_MESSAGES = 500
-MOST_TEXT = 4_000_000
 MAX_PIECE = 8000
 MAX_ANSWER = 32_000
 """Characters. A longer answer is cut: its result and its delivery have to fit into the store."""
@@ -52,49 +48,19 @@ class Speaker:
 async def ask_agent(agent: Agent, ask: Ask, speaker: Speaker) -> str:
     """The agent's words; '' if it had none. Changes `ask.memory` to what can be kept of it."""
     said: list[str] = []
-    count = length = 0
-    async with _closing(agent.ask(ask)) as activities:
-        async for given in activities:
-            activity = Activity.read(given)
-            if activity is None:
-                continue
-            count += activity.type == "message"
-            length += len(activity.text)
-            if count > MOST_MESSAGES or length > MOST_TEXT:
-                raise AgentRejected(agent.name, "answers without end")
-            if _is_restart(activity):
+    async with aclosing(activities_of(agent, ask)) as activities:
+        async for activity in activities:
+            if activity.is_restart:
                 said.clear()
                 speaker.restart()
             elif activity.type == "typing" and activity.text:
                 speaker.piece(activity.text)
             elif activity.type == "message" and activity.text.strip() and activity.sender.get("role") != "user":
                 said.append(activity.text.strip())
-    _keep_plain(agent, ask)
+    kept = kept_memory(agent, ask)
+    ask.memory.clear()
+    ask.memory.update(kept)
     answer = clean.text("\n\n".join(said), 2 * MOST_TEXT)
     if len(answer) > MAX_ANSWER:
         log.warning("the answer of agent %s has %d characters, and was cut", agent.name, len(answer))
     return answer[:MAX_ANSWER]
-
-
-def _keep_plain(agent: Agent, ask: Ask) -> None:
-    try:
-        kept = clean.plain(ask.memory, MAX_MEMORY)
-    except clean.NotPlain as error:
-        raise AgentRejected(agent.name, f"wants to remember what cannot be kept: it is {error}") from error
-    ask.memory.clear()
-    ask.memory.update(kept)
-
-
-def _is_restart(activity: Activity) -> bool:
-    return activity.type == "event" and isinstance(activity.value, Mapping) and activity.value.get("restart") is True
-
-
-@asynccontextmanager
-async def _closing(activities: AsyncIterator[Activity]) -> AsyncIterator[AsyncIterator[Activity]]:
-    """A turn that is cut short closes the agent's connection at once, not when memory is tidied up."""
-    try:
-        yield activities
-    finally:
-        close = getattr(activities, "aclose", None)
-        if close is not None:
-            await close()

@@ -78,7 +78,8 @@ class _Lock(NamedTuple):
     async def _give_back(self, asking: asyncio.Future[str | None]) -> None:
         try:
             lock_id = await asyncio.wait_for(asking, self.ttl_s)
-        except Exception:  # noqa: BLE001 - whatever it is: what was granted ends with its life
+        except Exception as error:  # noqa: BLE001 - whatever it is: what was granted ends with its life
+            log.warning("whether the lock of visitor %s was granted is not known: %s", self.name, error)
             return
         if lock_id:
             await self.release(lock_id)

@@ -29,6 +29,8 @@ RESERVED = frozenset({
     "data", "nextAction", "next_action", "prompt", "choices", "inputType", "input_type", "citations", "confidence",
     "errors", "reply", "recommendation", "cardId", "action",
 })  # fmt: skip
+NextAction = Literal["ask", "research", "confirm", "complete", "error"]
+"""What an agent says is to be done next."""
 PHASES = ("confirm", "completed")
 """What follows the steps; a phase is otherwise named after its step."""
 

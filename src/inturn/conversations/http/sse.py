@@ -103,7 +103,7 @@ class TurnStream:
                 self._tell("token", _written({"text": activity.text}))
             else:
                 self._tell("typing", "{}")
-        elif activity.type == "event" and activity.value == {"restart": True}:
+        elif activity.is_restart:
             self._tell("restart", "{}")
 
     def _tell(self, event: str, data: str) -> None:
