@@ -131,18 +131,23 @@ async def test_wherever_a_request_is_cancelled_nothing_is_stuck(
 async def test_a_request_that_lost_its_turn_is_stopped_and_sends_nothing_of_its_response(
     shop: Shop, other_turns: InTurn, guarded: IdempotencyMiddleware
 ) -> None:
+    gate = Gate()
     stopped: list[bool] = []
+    lanes: list[str] = []
 
     async def work(scope: Scope, receive: Receive, send: Send) -> None:
-        await other_turns.lanes.clear(scope["inturn.turn"].key)
+        lanes.append(scope["inturn.turn"].key)
         try:
-            await asyncio.Event().wait()
+            await gate.pass_through()
         except asyncio.CancelledError:
             stopped.append(True)
             raise
 
     shop.does = work
-    lost = await ask(guarded, "k")
+    lost = Call(guarded, scope_of("k"))
+    await gate.reached.wait()
+    await other_turns.lanes.clear(*lanes)
+    await lost.task
     assert (lost.status, lost.problem(), lost.header("retry-after"), stopped) == (503, "turn-lost", "5", [True])
     shop.does = None
     assert (await ask(guarded, "k")).body == b"run 2"
