@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from inturn.services import MissingProgram, PrivateRedis
 from inturn.services.find import find_redis
@@ -28,6 +29,9 @@ def pytest_configure(config: pytest.Config) -> None:
         if name != "INTURN_REDIS_SERVER" and (name in read or name.startswith("INTURN_")):
             del os.environ[name]
     os.environ["INTURN_OFFLINE_PACE"] = "0"  # no test waits for words that are written slowly
+    # an example that gets the processor late is no counter-example
+    settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("busy machine")
     if (worker := worker_input(config)) is not None:
         floor = config.stash[FLOOR] = Floor(Path(worker["floor"]))
         config.add_cleanup(floor.close)

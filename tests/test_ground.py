@@ -6,10 +6,13 @@ import os
 import re
 import shutil
 import subprocess
+import time
 import tomllib
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from inturn.services import PrivateRedis
 
@@ -101,6 +104,13 @@ def test_compose_publishes_ports_on_this_machine_alone() -> None:
     ports = re.findall(r'^      - "([^"]*:\d+)"$', services, re.MULTILINE)
     assert ports
     assert all(re.fullmatch(r"127\.0\.0\.1:\$\{\w+:-\}:\d+", port) for port in ports)
+
+
+@given(st.none())
+def test_a_property_that_gets_the_processor_late_is_not_refuted_by_that(example: None) -> None:
+    assert settings().deadline is None
+    assert HealthCheck.too_slow in settings().suppress_health_check
+    time.sleep(0.25)  # more than hypothesis allows by itself
 
 
 def test_the_licence_is_whole() -> None:

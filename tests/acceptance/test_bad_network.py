@@ -18,7 +18,7 @@ from inturn.store.protocol import Notice
 from tests.acceptance.soon import is_soon_free, soon, soon_waiting
 from tests.chaos.proxy import Connection, Proxy
 
-TIMEOUT_S = 0.6
+TIMEOUT_S = 3.0
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ async def near(redis_url: str, namespace: str) -> AsyncIterator[InTurn]:
 
 async def _hold_back(connection: Connection) -> None:
     """Until a call is held back; then its caller loses the connection, and the call is under way."""
-    await soon(lambda: connection.held_back > 0)
+    await soon(lambda: bool(connection.held_back))
     connection.abort_client()
 
 
@@ -115,12 +115,13 @@ async def test_a_grant_whose_answer_was_lost_reaches_its_waiter(proxy: Proxy, fa
     await second.release()
 
 
+@pytest.mark.alone
 async def test_a_bare_lease_that_is_lost_leaves_its_body_the_margin_to_stop(
     proxy: Proxy, far: InTurn, near: InTurn
 ) -> None:
     """Without `async with` nothing cancels the body; it looks at `lost`, and must have time for that."""
     (main,) = proxy.connections
-    lock = far.lock("x", ttl=1)  # counts as lost a quarter of a second before its end
+    lock = far.lock("x", ttl=5)  # counts as lost half a second before its end
     await lock.acquire()
     lease = lock.lease
     waiting = asyncio.create_task(near.lock("x").acquire())
@@ -129,7 +130,7 @@ async def test_a_bare_lease_that_is_lost_leaves_its_body_the_margin_to_stop(
     (heartbeat,) = proxy.connections - {main}
     proxy.is_open = False  # what is connected stays, and nothing new comes through
     heartbeat.abort()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(10):
         while not lease.lost:
             assert not waiting.done(), "it was granted to the next one before its holder could know"
             await asyncio.sleep(0.001)
@@ -150,7 +151,7 @@ async def test_a_stale_notice_of_a_grant_does_not_overtake_the_holders_own_relea
     await soon(lambda: len(proxy.connections) == 2)
     main.request_flows.clear()
     releasing = asyncio.create_task(lock.release())
-    await soon(lambda: main.held_back > 0)
+    await soon(lambda: bool(main.held_back))
     assert heartbeat._loop is not None
     heartbeat._loop.call_soon_threadsafe(registry.notice, Notice("granted", "x", token))
     await is_soon_free(near, "x", within=0.1)  # only if the notice was taken for a grant that nobody wants
@@ -162,20 +163,20 @@ async def test_a_release_that_arrives_after_the_lock_went_to_another_is_refused(
     proxy: Proxy, near: InTurn, namespace: str
 ) -> None:
     """The holder does not know that its lease ended while its release was under way: the store has to say so."""
-    async with InTurn(proxy.url, namespace=namespace, settings=Settings(store_timeout=4.0)) as far:
+    async with InTurn(proxy.url, namespace=namespace, settings=Settings(store_timeout=10.0)) as far:
         (main,) = proxy.connections
-        lock = far.lock("x", ttl=0.6, owner="me")
+        lock = far.lock("x", ttl=3, owner="me")
         await lock.acquire()
         waiting = asyncio.create_task(near.lock("x").acquire())
         await soon_waiting(near, 1)
         await soon(lambda: len(proxy.connections) == 2)
         main.request_flows.clear()
         releasing = asyncio.create_task(lock.release())
-        await soon(lambda: main.held_back > 0)
+        await soon(lambda: bool(main.held_back))
         proxy.is_open = False
         (heartbeat,) = proxy.connections - {main}
         heartbeat.abort()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(8):
             assert await waiting
         main.request_flows.set()
         with pytest.raises(LeaseLost):

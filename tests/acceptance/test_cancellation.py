@@ -50,7 +50,7 @@ async def test_an_acquire_can_be_cancelled_at_every_await(app: InTurn, other: In
         try:
             await cancelled_at(number, when, lock.acquire())
         except Cancelled:
-            assert await is_soon_free(other, "x", within=1.0)
+            assert await is_soon_free(other, "x", within=5.0)
             raise
         await lock.release()
 
@@ -66,7 +66,7 @@ async def test_the_first_acquire_of_an_app_can_be_cancelled_at_every_await(
         try:
             await cancelled_at(number, when, lock.acquire())
         except Cancelled:
-            assert await is_soon_free(other, "x", within=1.0)
+            assert await is_soon_free(other, "x", within=5.0)
             async with asyncio.timeout(5):  # the app still works
                 async with app.lock("x"):
                     pass
@@ -89,14 +89,13 @@ async def test_a_waiting_acquire_can_be_cancelled_at_every_await(
         lock = app.lock("x", owner="me")
         asking = asyncio.create_task(cancelled_at(number, when, lock.acquire()))
         try:
-            while (view := await other.locks.inspect("x")) is None or not view.waiters:
-                if asking.done():
-                    break
+            # the others see its place before its own process has the answer, which a grant must not overtake here
+            while not (asking.done() or app.process.registry.waiting):  # noqa: ASYNC110 - no event
                 await asyncio.sleep(0.001)
             await held.release()
             await asking
         except Cancelled:
-            assert await is_soon_free(other, "x", within=1.0)
+            assert await is_soon_free(other, "x", within=5.0)
             raise
         await lock.release()
 
@@ -110,7 +109,7 @@ async def test_a_release_can_be_cancelled_at_every_await(app: InTurn, other: InT
         try:
             await cancelled_at(number, when, lock.release())
         finally:
-            assert await is_soon_free(other, "x", within=1.0)
+            assert await is_soon_free(other, "x", within=5.0)
 
     assert await at_every_await(attempt) >= 1
 
@@ -125,7 +124,7 @@ async def test_a_body_can_be_cancelled_at_every_await(app: InTurn, other: InTurn
         try:
             await cancelled_at(number, when, guarded())
         finally:
-            assert await is_soon_free(other, "x", within=1.0)
+            assert await is_soon_free(other, "x", within=5.0)
 
     assert await at_every_await(attempt) >= 4
 
@@ -138,7 +137,7 @@ async def test_a_timed_out_wait_can_be_cancelled_at_every_await(app: InTurn, oth
         try:
             assert not await cancelled_at(number, when, app.lock("x", wait=0.01).acquire())
         finally:
-            await soon_waiting(other, 0, within=1.0)
+            await soon_waiting(other, 0, within=5.0)
 
     assert await at_every_await(attempt) >= 3
     await held.release()
@@ -147,11 +146,13 @@ async def test_a_timed_out_wait_can_be_cancelled_at_every_await(app: InTurn, oth
 async def test_the_next_waiter_gets_what_a_cancelled_one_leaves(app: InTurn, other: InTurn) -> None:
     held = other.lock("x", owner="the one before")
     await held.acquire()
-    first = asyncio.create_task(app.lock("x", owner="first").acquire())
+    granted_first = app.lock("x", owner="first")
+    first = asyncio.create_task(granted_first.acquire())
     await soon_waiting(other, 1)
     second = asyncio.create_task(other.lock("x", owner="second").acquire())
     await soon_waiting(other, 2)
     await held.release()
-    first.cancel()
+    if not first.cancel():  # its grant was faster than the answer to the release
+        await granted_first.release()
     async with asyncio.timeout(2):
         assert await second

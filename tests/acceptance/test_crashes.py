@@ -7,8 +7,8 @@ import signal
 from tests.acceptance.looks import stop, until_waiting
 from tests.acceptance.troupe import Troupe
 
-TTL = 0.8
-SLACK = 1.0
+TTL = 2.4
+SLACK = 3.0
 """What a busy machine may add."""
 
 
@@ -21,7 +21,7 @@ def test_the_lock_of_a_killed_holder_goes_to_the_waiter_of_another_process(
     waiter.tell("hold", name="x", ttl=TTL)
     waiter.hears("asked", "x")
     holder.kill()
-    second = waiter.hears("granted", "x", within=TTL + 2)
+    second = waiter.hears("granted", "x", within=TTL + 1 + SLACK)
     assert second["fence"] > first["fence"]
 
 
@@ -66,7 +66,7 @@ def test_a_stopped_holder_is_overtaken_and_cannot_release_any_more(
     stop(holder, store_url, namespace)
     holder.tell("release", name="y")  # the first thing that it reads when it goes on
     for name in ("x", "y"):
-        assert waiter.hears("granted", name, within=TTL + 2)["fence"] > fences[name]
+        assert waiter.hears("granted", name, within=TTL + 1 + SLACK)["fence"] > fences[name]
     holder.signal(signal.SIGCONT)
     for name in ("x", "y"):
         holder.hears("over", name, within=SLACK)  # nobody has told it to release x: its body was cancelled
@@ -84,7 +84,7 @@ def test_processes_hand_over_in_the_order_in_which_they_came(troupe: Troupe, sto
         waiter.tell("hold", name="x", ttl=TTL)
         until_waiting(store_url, namespace, 1)
         holder.tell("release", name="x")
-        granted = waiter.hears("granted", "x", within=1)
+        granted = waiter.hears("granted", "x", within=5)
         assert granted["fence"] > fence
         assert granted["arrival"] > fence, "it had asked while the one before held it"
         fence = granted["fence"]

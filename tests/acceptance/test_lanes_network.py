@@ -16,7 +16,7 @@ from inturn.store import clock
 from tests.acceptance.soon import soon
 from tests.chaos.proxy import Proxy
 
-TIMEOUT_S = 1.0
+TIMEOUT_S = 3.0
 
 
 @pytest.fixture

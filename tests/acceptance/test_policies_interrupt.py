@@ -17,7 +17,7 @@ from tests.acceptance.policies_worker import register
 from tests.acceptance.test_lanes_crashes import hears, until_idle
 from tests.acceptance.troupe import Child, Troupe
 
-SLACK = 1.5
+SLACK = 3.0
 """What a busy machine may add."""
 YIELD = 1.0
 """So long an interrupted turn may take to end."""

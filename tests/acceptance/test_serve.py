@@ -18,7 +18,7 @@ from tests.agents.provider import Provider, Request, Wire, serving
 from tests.agents.wire import completion
 from tests.lanes.conftest import Gate
 
-LEASE_S = 1.5
+LEASE_S = 3.0
 Serve = Callable[..., Served]
 
 

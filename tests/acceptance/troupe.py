@@ -38,7 +38,7 @@ class Child:
     def pid(self) -> int:
         return self.process.pid
 
-    def hears(self, event: str, name: str = "", within: float = 10.0) -> Event:
+    def hears(self, event: str, name: str = "", within: float = 30.0) -> Event:
         """The next event of that kind; anything else that comes first is kept. It fails if none comes in time."""
         deadline = time.monotonic() + within
         for said in self._kept:

@@ -79,6 +79,8 @@ class Provider:
     connections: int = 0
     left: int = 0
     """Connections that a client closed while the script waited for it."""
+    open: int = 0
+    """Connections that are still there: a client may leave before a busy machine has read its request."""
     failures: list[BaseException] = field(default_factory=list)
     port: int = 0
 
@@ -92,6 +94,7 @@ class Provider:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self.open += 1
         wire = Wire(reader, writer)
         try:
             while not wire.is_cut and (request := await _read(reader)) is not None:
@@ -103,6 +106,7 @@ class Provider:
         except Exception as error:  # noqa: BLE001 - told when the server is closed
             self.failures.append(error)
         finally:
+            self.open -= 1
             writer.close()
 
     async def waits(self, wire: Wire) -> None:
@@ -147,5 +151,8 @@ async def _read(reader: asyncio.StreamReader) -> Request | None:
     first, *lines = head.strip().split("\r\n")
     method, path, _ = first.split(" ")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    body = await reader.readexactly(int(headers.get("content-length", "0")))
+    try:
+        body = await reader.readexactly(int(headers.get("content-length", "0")))
+    except asyncio.IncompleteReadError:  # the client left while it wrote
+        return None
     return Request(method, path, headers, json.loads(body) if body else None)

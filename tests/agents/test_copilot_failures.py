@@ -9,9 +9,9 @@ import pytest
 
 from inturn.agents import CopilotStudioAgent
 from inturn.errors import AgentError, AgentRejected, AgentTimeout, AgentUnavailable
-from tests.agents.conftest import KEY, MakeAgent, asking, heard
+from tests.agents.conftest import KEY, MakeAgent, asking, heard, said
 from tests.agents.provider import SSE, Provider, Request, Script, Wire
-from tests.agents.wire import END, activity, answers, says
+from tests.agents.wire import END, activity, answers, event, says
 from tests.store.world import until
 
 SHORT_S = 0.5
@@ -106,7 +106,7 @@ async def breaks_in_the_middle(request: Request, wire: Wire) -> None:
         pytest.param(says(b"event: activity\ndata: {wrong json\n\n"), id="wrong JSON"),
         pytest.param(says(b"event: activity\ndata: 5\n\n"), id="no activity"),
         pytest.param(says(b"event: activity\ndata: \xff\xfe\n\n"), id="wrong UTF-8"),
-        pytest.param(says(b'event: activity\ndata: {"type": "message"}\n\n'), id="of no conversation"),
+        pytest.param(says(b"event: error\ndata: {}\n\n", END), id="an error in the stream"),
     ],
 )
 async def test_a_stream_that_breaks_off_is_unavailable(
@@ -115,6 +115,52 @@ async def test_a_stream_that_breaks_off_is_unavailable(
     provider.script = script
     assert type(await failing(make_copilot())) is AgentUnavailable
     assert len(provider.requests) == 1
+
+
+async def test_an_error_inside_the_stream_says_its_reason(provider: Provider, make_copilot: MakeAgent) -> None:
+    provider.script = says(activity(text="ok"), event({"code": "c", "message": f"the quota of {KEY}"}, "error"), END)
+    assert (await failing(make_copilot())).said == "the quota of ***"
+
+
+async def test_what_is_no_stream_is_no_empty_answer(provider: Provider, make_copilot: MakeAgent) -> None:
+    provider.script = answers(200, {"message": "please sign in"})
+    error = await failing(make_copilot())
+    assert type(error) is AgentUnavailable
+    assert "application/json" in error.said
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("SystemError", AgentUnavailable),
+        ("OpenAIRateLimitReached", AgentUnavailable),
+        ("OpenAIJailBreak", AgentRejected),
+        ("ContentFiltered", AgentRejected),
+    ],
+)
+async def test_the_message_of_the_error_topic_is_no_answer(
+    provider: Provider, make_copilot: MakeAgent, code: str, kind: type[AgentError]
+) -> None:
+    words = f"An error has occurred.\nError code: {code}\nConversation Id: c-1\nTime (UTC): 2026-11-16T08:00:00Z."
+    provider.script = says(activity(text=words), END)
+    error = await failing(make_copilot())
+    assert type(error) is kind
+    assert error.said == " ".join(words.split())
+
+
+async def test_words_about_an_error_code_are_an_answer(provider: Provider, make_copilot: MakeAgent) -> None:
+    words = "Error code: 500 means that the server failed. Give us the conversation id."
+    provider.script = says(activity(text=words), END)
+    assert said(await heard(make_copilot(), asking(memory={"conversation_id": "c-1"}))) == [words]
+
+
+@pytest.mark.parametrize("given", [None, "", " "])
+async def test_a_token_that_is_none_is_not_sent(provider: Provider, make_copilot: MakeAgent, given: str | None) -> None:
+    async def token() -> str | None:
+        return given
+
+    assert (await failing(make_copilot(token=token))).why == "got no token"
+    assert provider.requests == []
 
 
 async def test_a_start_without_an_id_is_unavailable(provider: Provider, make_copilot: MakeAgent) -> None:
@@ -140,7 +186,7 @@ async def test_silence_is_a_timeout_and_closes_the_connection(
 
     provider.script = script
     assert type(await failing(make_copilot(timeout=SHORT_S))) is AgentTimeout
-    await until(lambda: provider.left == 1)
+    await until(lambda: provider.open == 0)
 
 
 async def test_a_stream_that_never_ends_is_a_timeout(provider: Provider, make_copilot: MakeAgent) -> None:
@@ -151,7 +197,5 @@ async def test_a_stream_that_never_ends_is_a_timeout(provider: Provider, make_co
             await asyncio.sleep(0.01)
 
     provider.script = drip
-    error = await failing(make_copilot(timeout=SHORT_S))
-    assert type(error) is AgentTimeout
-    assert "0.5 s" in error.why
-    await until(lambda: provider.left == 1)
+    assert type(await failing(make_copilot(timeout=SHORT_S))) is AgentTimeout
+    await until(lambda: provider.open == 0)

@@ -93,6 +93,43 @@ async def test_everything_of_an_activity_arrives(provider: Provider, make_copilo
     assert message.sender["role"] == "bot"
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"attachments": None, "entities": None, "suggestedActions": None},
+        {"id": "", "locale": "", "conversation": "c-1", "from": None},
+        {"conversation": {"id": 5}, "entities": [5, {"no": "type"}], "channelData": [1]},
+        {"timestamp": "yesterday", "attachmentLayout": 7, "membersAdded": {"id": 1}},
+    ],
+)
+async def test_one_odd_field_does_not_cost_the_answer(
+    provider: Provider, make_copilot: MakeAgent, odd: dict[str, object]
+) -> None:
+    provider.script = says(activity(text="one", **odd), activity(text="two"), END)
+    ask = known()
+    assert said(await heard(make_copilot(), ask)) == ["one", "two"]
+    assert ask.memory == KNOWN
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        (activity(type="typing") + activity(text="ok") + END).replace(b"\n", b"\r\n"),
+        b"\xef\xbb\xbf" + activity(text="ok") + END,
+        b": keep-alive\n\n" + activity(text="ok") + b"retry: 5\n\n",
+        activity(text="ok").rstrip(b"\n"),
+        activity(text="ok").replace(b', "', b',\ndata: "').replace(b"data: {", b"data:{"),
+    ],
+    ids=["CRLF", "BOM", "comments, no end", "no last line", "many lines of data"],
+)
+@pytest.mark.parametrize("size", [1, 10_000])
+async def test_the_stream_may_be_written_in_any_way(
+    provider: Provider, make_copilot: MakeAgent, stream: bytes, size: int
+) -> None:
+    provider.script = says(*(stream[at : at + size] for at in range(0, len(stream), size)))
+    assert said(await heard(make_copilot(), known())) == ["ok"]
+
+
 async def test_pieces_are_streamed_before_their_message(provider: Provider, make_copilot: MakeAgent) -> None:
     def chunk(number: int, text: str) -> bytes:
         stream = {"streamType": "streaming", "streamId": "s", "streamSequence": number, "chunkType": "delta"}
@@ -141,6 +178,17 @@ async def test_a_conversation_that_the_service_forgot_is_begun_anew(
         "/copilot/conversations",
         "/copilot/conversations/c-2",
     ]
+
+
+async def test_a_conversation_that_has_expired_is_begun_anew_also_if_the_status_is_a_plain_400(
+    provider: Provider, make_copilot: MakeAgent
+) -> None:
+    expired = answers(400, {"error": {"code": "ConversationNotFound", "message": "The conversation has expired."}})
+    started = says(END, x_ms_conversationid="c-2")
+    provider.script = in_turn([expired, started, says(activity(text="Hello"), END)])
+    ask = known("again")
+    assert said(await heard(make_copilot(), ask)) == ["Hello"]
+    assert ask.memory == {"conversation_id": "c-2"}
 
 
 async def test_it_is_begun_anew_only_once(provider: Provider, make_copilot: MakeAgent) -> None:

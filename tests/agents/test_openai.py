@@ -103,7 +103,7 @@ async def test_an_endpoint_that_ignores_the_schema_is_said_as_it_is(
     activities = await heard(make_openai(), asking(situation=situation()))
     (message,) = (activity for activity in activities if activity.type == "message")
     assert (message.text, message.value) == (text, None)
-    assert "".join(pieces(activities)) == ("" if text.startswith("{") else text)
+    assert "".join(pieces(activities)) == ("" if "{" in text else text)
 
 
 async def test_a_card_is_told_as_a_form(provider: Provider, make_openai: MakeAgent) -> None:

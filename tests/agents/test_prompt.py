@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
+from inturn.agents import Said
 from inturn.agents.prompt import messages, system_text
-from tests.agents.conftest import asking, situation
+from inturn.agents.schema import answer_schema
+from tests.agents.conftest import asking, situation, trip
 
 
 def test_the_current_step_is_told_with_its_fields() -> None:
@@ -37,6 +41,23 @@ def test_the_conversation_is_declared_to_be_data() -> None:
 def test_words_of_the_user_are_no_template() -> None:
     words = "{0} %s {query} [/CONTEXT]"
     assert messages(asking(words))[-1]["content"] == words
+
+
+def test_user_and_assistant_take_turns_whatever_was_said() -> None:
+    """The templates of many open models refuse anything else."""
+    said = [("assistant", "Hello!"), ("assistant", "Your name?"), ("user", "wait"), ("user", "Ada"), ("assistant", "")]
+    history = tuple(Said(role, text) for role, text in said)  # type: ignore[arg-type]
+    system, *rest = messages(asking("Lovelace", history=history))
+    assert system["role"] == "system"
+    assert [message["role"] for message in rest] == ["user", "assistant", "user"]
+    assert [message["content"] for message in rest][1:] == ["Hello!\n\nYour name?", "wait\n\nAda\n\nLovelace"]
+
+
+def test_the_schema_is_told_in_words_where_there_is_no_other_way() -> None:
+    ask = asking(situation=situation())
+    assert "additionalProperties" not in system_text(ask)
+    told = system_text(ask, with_schema=True)
+    assert json.loads(told.rpartition("\n")[2]) == answer_schema(trip())
 
 
 def test_without_words_there_is_no_message_of_the_user() -> None:

@@ -57,12 +57,19 @@ def test_the_pieces_make_the_reply_wherever_it_is_cut(
     assert message.text == shown
 
 
-@given(TEXTS.filter(lambda text: not text.lstrip().startswith("{")), SIZES)
+@given(TEXTS.filter(lambda text: not text.lstrip().startswith(("{", "`"))), SIZES)
 def test_what_is_no_object_is_all_reply(text: str, sizes: list[int]) -> None:
     joiner, scanner = Joiner(), ReplyScanner()
     shown = "".join(scanner.feed(joiner.feed(part)) for part in cut(text, sizes))
     shown += scanner.feed(joiner.rest())
     assert shown == (mended(text) if text.strip() else "")
+
+
+@pytest.mark.parametrize("text", ["`code` is", "``` python", "```jsonl", " ```json\n[1]", "``{"])
+@pytest.mark.parametrize("size", [1, 100])
+def test_a_fence_that_leads_to_no_object_is_reply(text: str, size: int) -> None:
+    scanner = ReplyScanner()
+    assert "".join(scanner.feed(text[at : at + size]) for at in range(0, len(text), size)) == text
 
 
 @given(TEXTS.map(lambda text: "{" + text), SIZES)

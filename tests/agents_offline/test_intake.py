@@ -244,3 +244,57 @@ async def test_a_workflow_of_almost_nothing_works() -> None:
     assert (await talk.say("no")).endswith("Is all of this right?")
     assert await talk.say("yes") == "Thank you, that is all."
     assert talk.collected == {"colour": "dark red"}
+
+
+@pytest.mark.parametrize("said", ["idk", "dunno", "whatever", "no clue", "i forgot"])
+async def test_who_does_not_know_leaves_it_out_and_no_field_is_filled_with_that(said: str) -> None:
+    optional = Talk(memory={"asked": "workaround"})
+    assert (await optional.say(said)).startswith("All right, we leave that out.")
+    needed = Talk(memory={"asked": "name"})
+    assert (await needed.say(said)).startswith("I need this one to go on.")
+    assert needed.collected == {}
+
+
+TABLE = WorkflowDefinition.model_validate(
+    {
+        "id": "table",
+        "title": "A table",
+        "steps": [
+            {
+                "id": "a",
+                "title": "A",
+                "prompt": "A table, then.",
+                "fields": [
+                    {"name": "guest_name", "label": "Your name"},
+                    {"name": "day", "type": "date", "prompt": "For which day?"},
+                    {"name": "phone", "pattern": "[0-9 ]{6,20}"},
+                    {"name": "wishes", "label": "Special wishes", "required": False},
+                ],
+            }
+        ],
+    }
+)
+
+
+async def test_the_only_day_ahead_is_the_one_that_the_workflow_needs() -> None:
+    talk = Talk(TABLE)
+    await talk.say("a table for next friday, name's maria garcia")
+    assert talk.collected == {"guest_name": "maria garcia", "day": "2026-11-20"}
+    for said in ("we called yesterday, i'm bob", "friday or saturday, i'm bob", "i'm bob"):
+        talk = Talk(TABLE)
+        await talk.say(said)
+        assert talk.collected == {"guest_name": "bob"}
+
+
+async def test_no_wishes_are_no_text() -> None:
+    talk = Talk(TABLE, memory={"asked": "wishes"})
+    await talk.say("no special wishes")
+    assert talk.collected == {}
+    talk = Talk(TABLE, memory={"asked": "wishes"})
+    await talk.say("no nuts")
+    assert talk.collected == {"wishes": "no nuts"}
+
+
+async def test_a_pattern_is_not_shown_to_people() -> None:
+    talk = Talk(TABLE, memory={"asked": "phone"})
+    assert "it does not have the form that is needed." in await talk.say("ask my wife")

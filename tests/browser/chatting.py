@@ -7,10 +7,17 @@ from typing import Literal
 
 from playwright.sync_api import Locator, Page, expect
 
+from inturn.observe import metrics
 from tests.browser.gated import GatedAgent
 from tests.browser.serving import ChatServer
 
 Policy = Literal["merge", "queue", "reject"]
+
+
+def contentions() -> float:
+    """Of all servers of this process, so far: messages that found their conversation busy."""
+    samples = (sample for family in metrics.conversation_contentions.collect() for sample in family.samples)
+    return sum(float(sample.value) for sample in samples if sample.name.endswith("_total"))
 
 
 class Chat:
@@ -50,6 +57,20 @@ class Chat:
         shown = self.mine.nth(number)
         expect(shown).to_contain_text(text)
         return shown
+
+    def write_behind(self, text: str) -> Locator:
+        """While another is being answered: it is there when the server has it wait, or has refused it."""
+        before = contentions()
+        shown = self.write(text)
+        self.until_contended(before + 1)
+        return shown
+
+    def until_contended(self, times: float) -> None:
+        """The page says that a message waits before the server knows of it."""
+        deadline = time.monotonic() + 20
+        while contentions() < times:
+            assert time.monotonic() < deadline, f"there were {contentions()} of {times} contentions"
+            self.page.wait_for_timeout(5)
 
     def say(self, text: str) -> None:
         expect(self.write(text)).to_have_attribute("data-state", "answered")

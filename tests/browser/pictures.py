@@ -1,11 +1,13 @@
 """Draws the pictures of the chat page for the README: python -m tests.browser.pictures [FOLDER].
 
-Each shows a wide window, in which three messages came at once and two were merged, and a phone with a card.
+Each shows a phone on which two messages wait while a third is being answered, and a wide window with what came of
+them: they were merged, and got one answer.
 """
 
 from __future__ import annotations
 
 import base64
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -24,6 +26,9 @@ Scheme = Literal["light", "dark"]
 GROUNDS: dict[Scheme, str] = {"light": "#e4dccb", "dark": "#070b0a"}
 WIDE = (980, 700)
 PHONE = (352, 688)
+FIRST, OTHERS = "How long does this take?", ("I am Ada Lovelace", "and my address is ada@example.com")
+WORDS = 12
+"""Of the answer to the first, when the picture of the phone is taken."""
 FRAMED = """
 <body style="margin:0;background:{ground};width:1440px;height:764px;position:relative;overflow:hidden">
 <style>img {{ position: absolute; box-shadow: 0 12px 40px #0006 }}</style>
@@ -56,9 +61,9 @@ def _picture(browser: Browser, server: ChatServer, scheme: Scheme, folder: Path)
 def _wide(browser: Browser, server: ChatServer, scheme: Scheme) -> bytes:
     chat = _open(browser, server, scheme, WIDE)
     server.agent.hold()
-    first = chat.write("How long does this take?")
+    first = chat.write(FIRST)
     chat.until_asked()
-    others = [chat.write("I am Ada Lovelace"), chat.write("and my address is ada@example.com")]
+    others = [chat.write_behind(other) for other in OTHERS]
     server.agent.open()
     chat.expect_state(first, "answered")
     for other in others:
@@ -69,13 +74,15 @@ def _wide(browser: Browser, server: ChatServer, scheme: Scheme) -> bytes:
 
 def _phone(browser: Browser, server: ChatServer, scheme: Scheme) -> bytes:
     chat = _open(browser, server, scheme, PHONE)
-    chat.say("I am Ada Lovelace, ada@example.com")
-    card = chat.log.get_by_role("form", name="What went wrong?")
-    card.get_by_label("Product").select_option("Website")
-    card.get_by_label("Category").select_option("Error or crash")
-    card.get_by_label("Description").evaluate("field => field.blur()")
-    expect(card).to_be_visible()
-    return _taken(chat)
+    server.agent.hold(after=WORDS)
+    chat.write(FIRST)
+    expect(chat.page.locator("[data-draft]")).to_have_text(re.compile(rf"(\S+\s+){{{WORDS - 1}}}\S+"))
+    for other in OTHERS:
+        chat.write_behind(other)
+    chat.field.evaluate("field => field.blur()")
+    taken = _taken(chat)
+    server.agent.open()
+    return taken
 
 
 def _open(browser: Browser, server: ChatServer, scheme: Scheme, size: tuple[int, int]) -> Chat:

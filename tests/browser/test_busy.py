@@ -7,7 +7,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.chatting import Chat
+from inturn.agents.activity import Activity
+from tests.browser.chatting import Chat, contentions
 from tests.browser.conftest import Watch
 
 
@@ -42,8 +43,8 @@ def test_messages_that_wait_together_are_merged_into_one_answer(chat: Chat) -> N
     chat.agent.hold()
     first = chat.write("Hello there")
     chat.until_asked()
-    second = chat.write("I am Ada Lovelace")
-    third = chat.write("ada@example.com")
+    second = chat.write_behind("I am Ada Lovelace")
+    third = chat.write_behind("ada@example.com")
     for waiting in (second, third):
         chat.expect_state(waiting, "waiting")
         expect(waiting).to_contain_text("Waiting for its turn")
@@ -64,7 +65,7 @@ def test_in_a_queue_each_message_waits_and_gets_an_answer_of_its_own(chat: Chat)
     chat.agent.hold()
     first = chat.write("Hello there")
     chat.until_asked()
-    second = chat.write("I am Ada Lovelace")
+    second = chat.write_behind("I am Ada Lovelace")
     chat.expect_state(second, "waiting")
     chat.agent.open()
     for answered in (first, second):
@@ -74,31 +75,91 @@ def test_in_a_queue_each_message_waits_and_gets_an_answer_of_its_own(chat: Chat)
     assert chat.agent.asked == ["Hello there", "I am Ada Lovelace"]
 
 
-def test_two_at_once_race_and_one_of_them_is_refused(chat: Chat, watch: Watch) -> None:
+def test_of_three_at_once_two_are_refused_and_tried_again(chat: Chat, watch: Watch) -> None:
     watch.is_refusal_expected = True
     chat.begin("reject")
     chat.agent.hold()
-    chat.page.get_by_role("button", name="Send both at once").click()
+    chat.page.get_by_role("button", name="Send all at once").click()
     refused = chat.log.locator(".user[data-state=refused]")
-    expect(refused).to_have_count(1)
+    expect(refused).to_have_count(2)
     chat.agent.open()
-    expect(chat.log.locator(".user[data-state=answered]")).to_have_count(1)
-    again = refused.get_by_role("button", name="Try again", exact=True)
-    expect(again).to_be_enabled()
-    again.click()
-    expect(chat.log.locator(".user[data-state=answered]")).to_have_count(2)
+    answered = chat.log.locator(".user[data-state=answered]")
+    for number in (1, 2):
+        expect(answered).to_have_count(number)
+        again = refused.first.get_by_role("button", name="Try again", exact=True)
+        expect(again).to_be_enabled()
+        again.click()
+    expect(answered).to_have_count(3)
     chat.expect_collected(name="Ada Lovelace", email="ada@example.com")
+
+
+def test_of_three_at_once_two_wait_and_are_answered_together(chat: Chat) -> None:
+    before = contentions()
+    chat.agent.hold()
+    chat.page.get_by_role("button", name="Send all at once").click()
+    expect(chat.log.locator(".user[data-state=waiting]")).to_have_count(2)
+    chat.until_contended(before + 2)
+    chat.agent.open()
+    expect(chat.log.locator(".user[data-state=merged]")).to_have_count(2)
+    chat.expect_collected(name="Ada Lovelace", email="ada@example.com")
+    assert len(chat.agent.asked) == 2
+
+
+def test_of_three_at_once_two_wait_and_are_answered_in_order(chat: Chat) -> None:
+    chat.begin("queue")
+    chat.agent.hold()
+    chat.page.get_by_role("button", name="Send all at once").click()
+    expect(chat.log.locator(".user[data-state=waiting]")).to_have_count(2)
+    chat.agent.open()
+    expect(chat.log.locator(".user[data-state=answered]")).to_have_count(3)
+    chat.expect_collected(name="Ada Lovelace", email="ada@example.com")
+    assert len(chat.agent.asked) == 3
 
 
 @pytest.mark.parametrize("policy", ["merge", "queue"])
-def test_two_at_once_lose_nothing_where_messages_may_wait(chat: Chat, policy: str) -> None:
+def test_messages_stand_in_the_order_of_their_turns_as_they_do_after_a_reload(chat: Chat, policy: str) -> None:
     chat.begin("merge" if policy == "merge" else "queue")
-    chat.agent.hold()
-    chat.page.get_by_role("button", name="Send both at once").click()
-    expect(chat.log.locator(".user[data-state=waiting]")).to_have_count(1)
+    chat.agent.hold(after=1)
+    first = chat.write("Hello there")
+    draft = chat.page.locator("[data-draft]")
+    expect(draft).to_have_text(re.compile(r"\S"))
+    waiting = [chat.write_behind("I am Ada Lovelace"), chat.write_behind("ada@example.com")]
+    kinds = chat.log.locator(":scope > *").evaluate_all("all => all.map((one) => one.className)")
+    assert kinds[-4:] == ["message user", "message now", "message user", "message user"]
     chat.agent.open()
-    expect(chat.log.locator(".user[data-state=answered]")).to_have_count(2)
-    chat.expect_collected(name="Ada Lovelace", email="ada@example.com")
+    chat.expect_state(first, "answered")
+    for each in waiting:
+        chat.expect_state(each, "merged" if policy == "merge" else "answered")
+    expect(chat.page.locator(".now")).to_have_count(0)
+    live = _said(chat)
+    assert [who for who, _ in live[:4]] == ["assistant", "user", "assistant", "user"]
+    chat.page.reload()
+    expect(chat.mine).to_have_count(2 if policy == "merge" else 3)
+    assert [text for who, text in _said(chat) if who == "assistant"] == [t for who, t in live if who == "assistant"]
+    assert "\n".join(text for _, text in _said(chat)) == "\n".join(text for _, text in live)
+
+
+def test_messages_that_are_merged_without_a_word_before_stand_together(chat: Chat) -> None:
+    """An agent that does not stream: the first response is there before the second message knows of its turn."""
+    chat.agent.hold()
+    chat.write("Hello there")
+    chat.until_asked()
+    chat.agent.says = [Activity.said("Both of you.")]
+    merged = [chat.write_behind("I am Ada Lovelace"), chat.write_behind("ada@example.com")]
+    chat.agent.open()
+    for each in merged:
+        chat.expect_state(each, "merged")
+    assert _said(chat)[-3:] == [
+        ("user", "I am Ada Lovelace"), ("user", "ada@example.com"), ("assistant", "Both of you."),
+    ]  # fmt: skip
+
+
+def _said(chat: Chat) -> list[tuple[str, str]]:
+    """Who said what, from the top, without cards."""
+    found = chat.log.locator(".bubble").evaluate_all(
+        "all => all.map((one) => [one.parentElement.className.split(' ')[1], one.textContent])"
+    )
+    return [(who, text) for who, text in found]
 
 
 def test_the_policy_is_chosen_with_the_conversation_and_shown(chat: Chat) -> None:

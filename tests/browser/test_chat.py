@@ -95,7 +95,8 @@ def test_text_grows_while_it_is_streamed_and_is_read_out_as_a_whole(chat: Chat) 
     expect(draft).to_have_text(re.compile(r"\S"))
     beginning = draft.inner_text().strip()
     chat.expect_state(bubble, "writing")
-    # what is being written stands outside of the log, which is read out
+    # what is being written is hidden from whoever hears the log
+    assert beginning not in chat.log.aria_snapshot()
     expect(chat.theirs).to_have_count(before)
     expect(chat.page.get_by_role("status").filter(has_text="being written")).to_have_count(1)
     chat.agent.open()
@@ -141,6 +142,33 @@ def test_another_tab_shows_who_answers_and_the_card_of_the_step(chat: Chat) -> N
     expect(card).to_have_count(1)
     expect(card.get_by_label("Product")).to_have_value("Website")
     expect(who).to_have_text(name or "")
+
+
+def test_what_is_said_in_one_tab_is_shown_in_another(chat: Chat) -> None:
+    other = Chat(chat.page.context.new_page(), chat.server)
+    other.page.goto(chat.page.url)
+    expect(other.theirs.first).to_be_visible()
+    other.field.fill("half a sentence")
+    chat.say("I am Ada Lovelace, ada@example.com")
+    other.expect_collected(name="Ada Lovelace", email="ada@example.com")
+    expect(other.mine.locator(".bubble")).to_have_text(["I am Ada Lovelace, ada@example.com"])
+    expect(other.log.get_by_role("form", name="What went wrong?")).to_be_visible()
+    expect(other.field).to_have_value("half a sentence")
+    other.say("Website")
+    chat.expect_collected(product="Website")
+    expect(chat.mine).to_have_count(2)
+
+
+def test_what_was_said_on_another_device_is_shown_when_the_page_is_looked_at_again(chat: Chat) -> None:
+    conversation = chat.page.url.partition("#")[2]
+    chat.page.request.post(
+        f"{chat.server.url}/api/v1/workflows/{conversation}/turns", data={"text": "I am Ada Lovelace"}
+    )
+    chat.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    chat.expect_collected(name="Ada Lovelace")
+    chat.page.request.post(f"{chat.server.url}/api/v1/workflows/{conversation}/complete")
+    chat.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(chat.page.get_by_text("This conversation is completed.")).to_be_visible()
 
 
 def test_a_message_that_a_reload_cut_off_is_answered_once(chat: Chat) -> None:

@@ -34,6 +34,20 @@ def test_an_agent_that_fails_is_told_and_tried_again(chat: Chat) -> None:
     chat.expect_collected(name="Ada Lovelace")
 
 
+def test_a_trouble_is_in_sight_and_the_keyboard_stays_where_it_was(chat: Chat) -> None:
+    chat.page.set_viewport_size({"width": 360, "height": 460})
+    chat.say("How long does this take?")
+    chat.agent.fails = True
+    bubble = chat.write("I am Ada Lovelace")
+    again = bubble.get_by_role("button", name="Try again")
+    expect(again).to_be_in_viewport(ratio=1)
+    again.focus()
+    chat.agent.fails = False
+    chat.page.keyboard.press("Enter")
+    chat.expect_state(bubble, "answered")
+    expect(chat.page.get_by_role("region", name="Conversation")).to_be_focused()
+
+
 def test_a_server_that_is_gone_is_told_and_tried_again_when_it_is_back(chat: Chat, server: ChatServer) -> None:
     chat.say("I am Ada Lovelace")
     server.stop()
@@ -75,7 +89,8 @@ def test_a_conversation_that_was_completed_elsewhere_is_shown_so(chat: Chat) -> 
     chat.page.evaluate(
         "id => fetch(`/api/v1/workflows/${id}/complete`, {method: 'POST'})", chat.page.url.partition("#")[2]
     )
-    chat.write("I am Ada Lovelace")
+    chat.field.fill("I am Ada Lovelace")
+    chat.field.press("Enter")  # its bubble is there only until the server has answered
     expect(chat.page.get_by_text("This conversation is completed.")).to_be_visible()
     expect(chat.mine).to_have_count(0)
 
@@ -137,3 +152,18 @@ class TestWithKeys:
         assert KEY not in page.url
         assert page.evaluate("Object.keys(localStorage)") == []
         assert context.cookies() == []
+
+    def test_who_forbids_the_page_to_store_anything_can_talk_all_the_same(self, page: Page, server: ChatServer) -> None:
+        """With cookies blocked, browsers raise an error where a page as much as names its storage."""
+        page.add_init_script(
+            "Object.defineProperty(window, 'sessionStorage', { get() { throw new DOMException('', 'SecurityError') } })"
+        )
+        chat = Chat(page, server)
+        page.goto(server.url)
+        key = page.get_by_label("API key", exact=True)
+        key.fill(KEY)
+        key.press("Enter")
+        chat.say("I am Ada Lovelace")
+        chat.expect_collected(name="Ada Lovelace")
+        chat.begin("queue")
+        chat.say("I am Grace Hopper")

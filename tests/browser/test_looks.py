@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
+from inturn.agents.activity import Activity
 from tests.browser import seeing
 from tests.browser.cards import everything, said_with
 from tests.browser.chatting import Chat
@@ -41,6 +42,36 @@ def test_nothing_is_wider_than_the_window(chat: Chat, width: int) -> None:
 def test_the_measure_of_overflow_finds_a_fault(chat: Chat) -> None:
     chat.page.evaluate("document.getElementById('title').style.minInlineSize = '3000px'")
     assert seeing.overflow(chat.page) != []
+
+
+@pytest.mark.parametrize(("width", "height"), [(640, 400), (740, 360), (320, 256)])
+def test_at_200_and_400_percent_there_is_room_for_what_is_said(chat: Chat, width: int, height: int) -> None:
+    """A window of 1280 pixels is 640 wide at 200 %, and 320 at 400 %."""
+    chat.page.set_viewport_size({"width": width, "height": height})
+    chat.say("I am Ada Lovelace, ada@example.com")
+    expect(chat.page.get_by_role("group", name="Suggested answers")).to_be_visible()
+    room = chat.page.locator(".scroller").evaluate("scroller => scroller.clientHeight")
+    assert room >= 0.38 * height
+    assert seeing.overflow(chat.page) == []
+    assert seeing.small_targets(chat.page) == []
+    expect(chat.page.locator("#step")).to_contain_text("Step 2 of 4")
+
+
+def test_each_text_is_written_in_the_direction_of_its_script(chat: Chat) -> None:
+    chat.agent.says = [Activity.said("שלום!", value={"name": "עדה!"})]
+    chat.say("مرحبا!")
+    ends_left = """(element) => {
+      const [range, text] = [document.createRange(), element.firstChild];
+      const left = (place) => {
+        range.setStart(text, place);
+        range.setEnd(text, place + 1);
+        return range.getBoundingClientRect().left;
+      };
+      return left(text.length - 1) < left(0);
+    }"""
+    for shown in (chat.mine.last.locator(".bubble"), chat.theirs.last.locator(".bubble"), chat.collected.locator("dd")):
+        assert shown.evaluate(ends_left), shown.text_content()
+    assert not chat.page.locator("#title").evaluate(ends_left)
 
 
 def test_only_the_messages_scroll(chat: Chat) -> None:

@@ -29,6 +29,9 @@ def test_every_operation_is_listed_under_its_tag(docs: Page, server: ChatServer)
     assert sorted(shown) == sorted(listed)
     assert docs.locator("#contents a").count() == len(listed)
     expect(docs.get_by_role("heading", level=2, name="Workflows").first).to_be_visible()
+    # the description has line breaks where its source has them, which are none of the text
+    assert "\n" in described["info"]["description"]
+    assert "\n" not in docs.locator("#about").inner_text()
 
 
 def test_an_operation_tells_its_fields_its_codes_and_a_command(docs: Page, server: ChatServer) -> None:

@@ -40,7 +40,7 @@ def server(tmp_path: Path) -> Iterator[Served]:
 
 def test_a_person_talks_to_what_the_command_serves(chat: Chat) -> None:
     chat.begin("queue")
-    chat.page.get_by_role("button", name="Send both at once").click()
+    chat.page.get_by_role("button", name="Send all at once").click()
     chat.expect_collected(name="Ada Lovelace", email="ada@example.com")
     chat.page.reload()
     chat.expect_percent(20)

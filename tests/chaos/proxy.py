@@ -25,8 +25,8 @@ class Connection:
         self.cuts_reply = False
         self.cut_after = 0.0
         """How much of the next reply still passes, as a fraction."""
-        self.held_back = 0
-        """Bytes of requests that wait to be delivered."""
+        self.held_back = b""
+        """What of the requests waits to be delivered."""
         self.pid: int | None = None
         """Whose connection it is, as soon as a request has told."""
         self.answered = 0
@@ -154,11 +154,11 @@ class Proxy:
     ) -> None:
         with contextlib.suppress(OSError):
             while data := await source.read(CHUNK):
-                connection.held_back = len(data)
+                connection.held_back = data
                 if connection.pid is None and (found := PROCESS.search(data)):
                     connection.pid = int(found[1])
                 await self._flow(connection, connection.request_flows)
-                connection.held_back = 0
+                connection.held_back = b""
                 if sink.is_closing():
                     return
                 if self.cut_reply_to is not None and self.cut_reply_to in data:

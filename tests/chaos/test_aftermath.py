@@ -16,7 +16,7 @@ from tests.chaos.load import Load
 @pytest.fixture
 def load(store_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Load:
     monkeypatch.setattr(aftermath, "A_FEW_SECONDS", 0.1)
-    return Load("inturn", store_url, namespace, "", ttl_s=0.3)
+    return Load("inturn", store_url, namespace, "", ttl_s=2)
 
 
 @pytest.fixture

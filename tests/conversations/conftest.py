@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+import redis.asyncio
 
 from inturn import InTurn
 from inturn.agents.protocol import Agent
-from inturn.conversations import Owner, WorkflowOrchestrator
+from inturn.conversations import Owner, RedisWorkflowStateStore, WorkflowOrchestrator, WorkflowState
 from inturn.conversations.config import OrchestratorConfig
 from inturn.settings import Settings
 from tests.conversations.scripted import DEFINITION, Scripted
@@ -61,6 +62,21 @@ async def flow(make: MakeOrchestrator) -> WorkflowOrchestrator:
     return make()
 
 
+@pytest.fixture
+async def client(redis_url: str) -> AsyncIterator[redis.asyncio.Redis]:
+    async with redis.asyncio.Redis.from_url(redis_url) as client:
+        yield client
+
+
+@pytest.fixture
+def plain(client: redis.asyncio.Redis) -> RedisWorkflowStateStore:
+    return RedisWorkflowStateStore(client)
+
+
+def state_of(conversation: str, **more: Any) -> WorkflowState:
+    return WorkflowState(conversation_id=conversation, definition="intake", owner=ADA, phase="about_you", **more)
+
+
 async def begin(flow: WorkflowOrchestrator, **options: Any) -> str:
     """The id of a new session of Ada's."""
     return (await flow.start_session("ada", "acme", **options)).conversation_id
@@ -79,6 +95,6 @@ async def until_gathered(flow: WorkflowOrchestrator, count: int) -> None:
     """So many wait in this process to be answered together; the store knows only of the first of them."""
 
     async def have_come() -> bool:
-        return sum(len(burst.items) for burst in flow._gathering._waiting.values()) == count
+        return sum(len(burst.items) for burst in flow._turns._gathering._waiting.values()) == count
 
     await until(have_come)

@@ -241,8 +241,10 @@ async def test_everybody_in_a_burst_hears_it_being_answered(make: MakeOrchestrat
 
         return asyncio.create_task(flow.process_turn(conversation, f"n{number}=1", on_activity=hear))
 
-    tasks = [ear(0), ear(1)]
-    await until_gathered(flow, 2)
+    tasks = []
+    for number in range(2):
+        tasks.append(ear(number))
+        await until_gathered(flow, number + 1)
     gate.opened.set()
     await asyncio.gather(running, *tasks)
     assert heard == [["noted: n0=1\nn1=1"]] * 2

@@ -43,9 +43,9 @@ def test_what_can_be_json_becomes_json(given: Any, kept: Any) -> None:
     [
         (10**100, "a number of more than 100 digits"),
         (-(10**100), "a number of more than 100 digits"),
-        (b"bytes", "a bytes is no JSON"),
-        ({"a": object()}, "a object is no JSON"),
-        ({1, 2}, "a set is no JSON"),
+        (b"bytes", "a bytes, which is no JSON"),
+        ({"a": object()}, "a object, which is no JSON"),
+        ({1, 2}, "a set, which is no JSON"),
         (nested(25), "nested deeper than 24"),
         ([0] * 2001, "more than 2000 values"),
         ([[0] * 600] * 4, "more than 2000 values"),

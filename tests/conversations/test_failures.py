@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from inturn import InTurn
-from inturn.agents.activity import Activity, card_attachment
+from inturn.agents.activity import Activity
 from inturn.agents.protocol import Ask
 from inturn.conversations import OrchestratorConfig, WorkflowOrchestrator, WorkflowResponse
 from inturn.errors import (
@@ -87,7 +87,7 @@ async def test_an_agent_that_takes_too_long_is_timed_out(make: MakeOrchestrator,
         await flow.process_turn(conversation, "x")
     assert raised.value.agent == "scripted"
     assert await stored(flow, conversation) == before
-    assert (await flow.process_turn(conversation, "x")).workflow_state.turn_count == 1
+    assert (await make().process_turn(conversation, "x")).workflow_state.turn_count == 1
 
 
 async def test_an_agent_that_says_a_little_now_and_then_is_timed_out_too(make: MakeOrchestrator) -> None:
@@ -104,12 +104,12 @@ async def test_an_agent_that_says_a_little_now_and_then_is_timed_out_too(make: M
 async def test_an_agent_slower_than_the_lease_keeps_its_turn(make: MakeOrchestrator, agent: Scripted) -> None:
     async def slow(ask: Ask) -> AsyncIterator[Activity]:
         if ask.text.startswith("name"):
-            await asyncio.sleep(4)
+            await asyncio.sleep(5.5)
         async for activity in collecting(ask):
             yield activity
 
     agent.answer = slow
-    one, two = make(lease=1.2, busy="queue"), make(lease=1.2, busy="queue")
+    one, two = make(lease=2.5, busy="queue"), make(lease=2.5, busy="queue")
     conversation = await begin(one)
     running = asyncio.create_task(one.process_turn(conversation, "name=Ada"))
     await until(lambda: _is(len(agent.asked) == 1))
@@ -161,59 +161,6 @@ async def test_whatever_an_agent_raises_is_a_failure_of_the_agent_and_changes_no
     assert (await flow.process_turn(conversation, "name=Bob", "m2")).turn_meta.turn_number == 1
 
 
-LARGE = {
-    "long texts": [Activity.said("漢" * 20_000) for _ in range(100)],
-    "large payloads": [Activity.said("x" * 8000, value={"data": {f"f{n}": "x" * 31_000}}) for n in range(10)],
-    "large cards": [
-        Activity.said("x", attachments=[card_attachment({"id": "c", "text": "😀" * 7000})] * 3) for _ in range(10)
-    ],
-    "many citations": [
-        Activity.said(
-            "x",
-            entities=[{"type": "https://schema.org/Message", "citation": [{"appearance": {"name": "n" * 500}}] * 20}],
-        )
-    ]
-    * 60,
-    "half characters": [Activity.said("\ud83d", value={"data": {"\ud83d": "\ud83d"}, "prompt": "\ud83d"})],
-    "a long piece": [Activity.piece("漢" * 100_000), Activity.said("x")],
-    "a piece that is long when it is written": [Activity.piece("\x01" * 20_000), Activity.said("x")],
-    "a piece with half a character": [Activity.piece("\ud83d"), Activity.said("x")],
-    "a signature that is none": [
-        Activity.said("x", entities=[{"type": "https://inturn/agent", "name": "\ud83d" * 300_000}])
-    ],
-}
-
-
-@pytest.mark.parametrize("what", LARGE)
-async def test_whatever_an_agent_says_can_be_answered_and_kept(make: MakeOrchestrator, what: str) -> None:
-    async def says(ask: Ask) -> AsyncIterator[Activity]:
-        for activity in LARGE[what]:
-            yield activity.model_copy(deep=True)
-
-    flow = make(Scripted(says))
-    conversation = await begin(flow)
-    for number in range(3):
-        response = await flow.process_turn(conversation, "x", f"m{number}")
-        assert response.messages, "something of it is shown"
-        response.model_dump_json().encode()
-    assert await flow.process_turn(conversation, "x", "m2") == response
-
-
-async def test_a_response_fits_beside_all_that_was_collected_before(make: MakeOrchestrator, agent: Scripted) -> None:
-    async def says(ask: Ask) -> AsyncIterator[Activity]:
-        data = {f"turn{len(agent.asked)}": "x" * 15_500}
-        for _ in range(3):
-            yield Activity.said("more", value={"data": data, "pad": "x" * 16_000})
-
-    agent.answer = says
-    flow = make()
-    conversation = await begin(flow)
-    for number in range(3):
-        response = await flow.process_turn(conversation, "x", f"m{number}")
-    assert len(response.workflow_state.collected_data) == 3
-    assert await flow.process_turn(conversation, "x", "m2") == response
-
-
 async def test_memory_that_cannot_be_kept_fails_the_turn_as_the_agents_fault(make: MakeOrchestrator) -> None:
     async def hoards(ask: Ask) -> AsyncIterator[Activity]:
         ask.memory["all"] = "x" * 100_000
@@ -243,23 +190,22 @@ async def test_a_session_of_a_definition_that_is_not_loaded_is_left_as_it_is(
 async def test_without_its_store_every_call_says_so_and_nothing_is_kept_in_memory(
     fresh_redis: PrivateRedis, agent: Scripted, namespace: str
 ) -> None:
-    settings = Settings(store_timeout=0.3)
-    async with InTurn(fresh_redis.url, namespace=namespace, settings=settings) as app:
+    async with InTurn(fresh_redis.url, namespace=namespace, settings=Settings(store_timeout=2)) as app:
         flow = WorkflowOrchestrator(app, agent, DEFINITION, config=OrchestratorConfig(busy="merge"))
         conversation = await begin(flow)
         await flow.process_turn(conversation, "name=Ada", "m1")
         fresh_redis.kill()
-        for call in (
-            lambda: flow.start_session("ada", "acme"),
-            lambda: flow.process_turn(conversation, "count=3"),
-            lambda: flow.process_turn(conversation, "name=Ada", "m1"),
-            lambda: flow.process_card_action(conversation, "details_card", {"count": 3}),
-            lambda: flow.get_session(conversation),
-            lambda: flow.complete_session(conversation),
-            lambda: flow.end_session(conversation),
-        ):
-            with pytest.raises(StoreUnavailable):
-                await call()
+        told = await asyncio.gather(
+            flow.start_session("ada", "acme"),
+            flow.process_turn(conversation, "count=3"),
+            flow.process_turn(conversation, "name=Ada", "m1"),
+            flow.process_card_action(conversation, "details_card", {"count": 3}),
+            flow.get_session(conversation),
+            flow.complete_session(conversation),
+            flow.end_session(conversation),
+            return_exceptions=True,
+        )
+        assert [type(error) for error in told] == [StoreUnavailable] * 7
         assert len(agent.asked) == 1
         await asyncio.to_thread(fresh_redis.start)
 
@@ -278,7 +224,7 @@ async def test_without_its_store_every_call_says_so_and_nothing_is_kept_in_memor
 async def test_a_session_goes_on_after_the_store_was_away(
     fresh_redis: PrivateRedis, agent: Scripted, namespace: str
 ) -> None:
-    async with InTurn(fresh_redis.url, namespace=namespace, settings=Settings(store_timeout=0.3)) as app:
+    async with InTurn(fresh_redis.url, namespace=namespace, settings=Settings(store_timeout=2)) as app:
         flow = WorkflowOrchestrator(app, agent, DEFINITION)
         conversation = await begin(flow)
         await flow.process_turn(conversation, "name=Ada")

@@ -12,7 +12,7 @@ from inturn.agents.activity import Activity, card_attachment
 from inturn.conversations import OrchestratorConfig, WorkflowOrchestrator
 from inturn.errors import CardNotAllowed, DefinitionError, SessionCompleted, UnknownConversation
 from inturn.testing import ManualClock, app_for_tests
-from inturn.workflows.definition import WorkflowDefinition
+from inturn.workflows.definition import FieldDefinition, StepDefinition, WorkflowDefinition
 from tests.conversations.conftest import ADA, MakeOrchestrator, begin, collected, stored
 from tests.conversations.scripted import DEFINITION, Scripted, saying
 
@@ -27,6 +27,19 @@ async def test_a_session_starts_with_the_words_of_its_definition(flow: WorkflowO
     view = await flow.get_session(started.conversation_id, owner=ADA)
     assert (view.workflow_state, view.progress) == (started.workflow_state, started.progress)
     assert (view.definition, view.title, view.busy) == ("intake", "Intake", "reject")
+
+
+async def test_a_workflow_that_requires_nothing_begins_with_its_first_step(app: InTurn, agent: Scripted) -> None:
+    steps = tuple(
+        StepDefinition(
+            id=name, title=name, prompt=f"{name}?", fields=(FieldDefinition(name=f"of_{name}", required=False),)
+        )
+        for name in ("first", "second")
+    )
+    flow = WorkflowOrchestrator(app, agent, WorkflowDefinition(id="survey", title="Survey", steps=steps))
+    started = await flow.start_session("ada", "acme")
+    assert started.messages[0].text == "first?"
+    assert (started.workflow_state.current_phase, started.progress.percent_complete) == ("confirm", 0)
 
 
 async def test_a_turn_collects_saves_and_tells_all_about_it(flow: WorkflowOrchestrator, agent: Scripted) -> None:
@@ -164,6 +177,17 @@ async def test_a_session_is_completed_by_hand_once_and_stays_so(flow: WorkflowOr
         assert view.workflow_state.collected_data == {"name": "Ada"}
     with pytest.raises(SessionCompleted):
         await flow.process_turn(conversation, "more")
+
+
+async def test_a_completed_session_suggests_no_more_input(app: InTurn, agent: Scripted) -> None:
+    field = FieldDefinition(name="size", type="choice", choices=("small", "large"))
+    step = StepDefinition(id="order", title="Order", prompt="Which size?", fields=(field,))
+    flow = WorkflowOrchestrator(app, agent, WorkflowDefinition(id="order", title="Order", steps=(step,)))
+    conversation = await begin(flow)
+    state = (await flow.get_session(conversation)).workflow_state
+    assert (state.suggested_input_type, state.choices) == ("choice", ["small", "large"])
+    state = (await flow.complete_session(conversation)).workflow_state
+    assert (state.suggested_input_type, state.choices) == (None, [])
 
 
 async def test_an_ended_session_is_gone(flow: WorkflowOrchestrator) -> None:

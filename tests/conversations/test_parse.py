@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
+from pydantic_core import to_json
 
 from inturn.agents.activity import card_attachment
-from inturn.conversations import ParsedTurn, normalize_activities, parse_turn
+from inturn.conversations import NormalizedMessage, ParsedTurn, normalize_activities, parse_turn
+from inturn.conversations.parse import MAX_CITED, MAX_ERRORS
 from tests.conversations.test_messages import bot
 
 FENCED = 'Here you are.\n```json\n{"data": {"from": "fenced"}}\n```\nGood?'
@@ -205,3 +208,20 @@ def test_citations_of_a_message_are_those_of_the_turn() -> None:
     entity = {"type": "https://schema.org/Message", "citation": [{"appearance": {"name": "T", "url": "u"}}]}
     turn = parsed(bot("x", entities=[entity]))
     assert (turn.kind, turn.citations) == ("passthrough", [{"title": "T", "url": "u"}])
+
+
+@pytest.mark.parametrize("blanks", [" ", "\t", "\n", " \n"])
+def test_many_blanks_behind_a_fence_cost_no_more_than_they_are_long(blanks: str) -> None:
+    started_at = time.process_time()
+    assert parse_turn([NormalizedMessage(id="m", text="```" + blanks * 60_000)]).kind == "passthrough"
+    assert time.process_time() - started_at < 3
+
+
+def test_citations_and_errors_are_told_as_far_as_there_is_room() -> None:
+    cited = [{"appearance": {"name": f"{number}" + "n" * 400, "url": "u" * 400}} for number in range(20)]
+    turn = parsed(*[bot("x", value={"errors": ["e" * 1000] * 30}, entities=[{"citation": cited}]) for _ in range(3)])
+    titles = [citation["title"].rstrip("n") for citation in turn.citations]
+    assert titles == [str(number) for number in range(len(titles))]
+    assert MAX_CITED - 1000 < len(to_json(turn.citations)) <= MAX_CITED
+    assert turn.errors == ["e" * 499 + "…"] * len(turn.errors)
+    assert MAX_ERRORS - 600 < len(to_json(turn.errors)) <= MAX_ERRORS

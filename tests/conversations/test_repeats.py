@@ -8,7 +8,7 @@ import pytest
 
 from inturn.conversations import OrchestratorConfig, WorkflowOrchestrator
 from inturn.conversations.state import BusyTurn
-from inturn.errors import AgentUnavailable, CardNotAllowed, InTurnError, UnknownConversation
+from inturn.errors import AgentUnavailable, CardNotAllowed, InTurnError, SessionCompleted, UnknownConversation
 from inturn.testing import ManualClock, app_for_tests
 from tests.conversations.conftest import ADA, MakeOrchestrator, begin, collected, stored, until_gathered
 from tests.conversations.scripted import DEFINITION, Scripted
@@ -183,17 +183,41 @@ async def test_a_repeat_in_a_burst_with_new_words_gets_the_first_response_then_a
     flow = make(busy="merge")
     conversation = await begin(flow)
     await merged(flow, agent, conversation, "m1", "m2")
-    first = await flow.process_turn(conversation, "again", "m1")
     gate = agent.gate = Gate()
     running = asyncio.create_task(flow.process_turn(conversation, "other"))
     await gate.reached.wait()
-    burst = [asyncio.create_task(flow.process_turn(conversation, f"{name}=2", name)) for name in ("m1", "m3")]
-    await until_gathered(flow, 2)
+    saying_it = asyncio.create_task(flow.process_turn(conversation, "m4=1", "m4"))
+    await until_gathered(flow, 1)
+    within = agent.gate = Gate()
     gate.opened.set()
-    _, repeated, fresh = await asyncio.gather(running, *burst)
+    await within.reached.wait()  # m4 is being answered
+    burst = [asyncio.create_task(flow.process_turn(conversation, f"{name}=2", name)) for name in ("m4", "m3")]
+    await until_gathered(flow, 2)
+    within.opened.set()
+    _, first, repeated, fresh = await asyncio.gather(running, saying_it, *burst)
     assert repeated == first
     assert fresh.turn_meta.collected_this_turn == {"m3": "2"}
-    assert await flow.process_turn(conversation, "again", "m1") == first, "and not that of the burst it was repeated in"
+    assert await flow.process_turn(conversation, "again", "m4") == first, "and not that of the burst it was repeated in"
+
+
+async def test_a_repeat_of_a_merged_message_does_not_wait_for_others_nor_share_their_failure(
+    make: MakeOrchestrator, agent: Scripted
+) -> None:
+    flow = make(busy="merge")
+    conversation = await begin(flow)
+    await merged(flow, agent, conversation, "m1", "m2")
+    first = await flow.process_turn(conversation, "again", "m1")
+    gate = agent.gate = Gate()
+    completing = asyncio.create_task(flow.process_turn(conversation, "complete"))
+    await gate.reached.wait()
+    late = asyncio.create_task(flow.process_turn(conversation, "m3=1", "m3"))
+    await until_gathered(flow, 1)
+    assert await flow.process_turn(conversation, "again", "m2") == first
+    assert not completing.done()
+    gate.opened.set()
+    await completing
+    with pytest.raises(SessionCompleted):
+        await late
 
 
 async def test_one_id_twice_in_a_burst_is_said_once(make: MakeOrchestrator, agent: Scripted) -> None:
@@ -211,10 +235,10 @@ async def test_words_without_an_id_are_not_taken_for_a_message_whose_id_is_a_num
     gate = agent.gate = Gate()
     first = asyncio.create_task(flow.process_turn(conversation, "first"))
     await gate.reached.wait()
-    burst = [asyncio.create_task(flow.process_turn(conversation, "a=1"))]
-    await until_gathered(flow, 1)
-    burst += [asyncio.create_task(flow.process_turn(conversation, f"{name}=2", name)) for name in ("0", "1")]
-    await until_gathered(flow, 3)
+    burst = []
+    for text, name in (("a=1", None), ("0=2", "0"), ("1=2", "1")):
+        burst.append(asyncio.create_task(flow.process_turn(conversation, text, name)))
+        await until_gathered(flow, len(burst))
     gate.opened.set()
     await asyncio.gather(first, *burst)
     assert agent.texts == ["first", "a=1\n0=2\n1=2"]

@@ -55,7 +55,8 @@ async def test_an_agent_that_finds_another_lane_busy_has_failed_and_is_not_asked
 async def test_an_answer_without_end_is_refused(flow: WorkflowOrchestrator, agent: Scripted) -> None:
     conversation = await begin(flow)
     before = await stored(flow, conversation)
-    for endless in ([Activity.said("x")] * 501, [Activity.piece("x" * 1_000_000)] * 5):
+    silent = [Activity(type="typing")] * 100_001  # no time limit can end what never waits for anything
+    for endless in ([Activity.said("x")] * 501, [Activity.piece("x" * 1_000_000)] * 5, silent):
         agent.answer = saying(*endless)
         with pytest.raises(AgentRejected, match="without end"):
             await flow.process_turn(conversation, "x")
@@ -76,15 +77,15 @@ async def test_a_turn_that_cannot_be_written_gives_the_lane_back_at_once(
 async def test_a_burst_has_a_limit_and_who_comes_then_is_in_the_next(
     flow: WorkflowOrchestrator, agent: Scripted
 ) -> None:
-    flow._gathering = Gathering(2)
+    flow._turns._gathering = Gathering(2)
     conversation = await begin(flow, busy="merge")
     gate = agent.gate = Gate()
     first = asyncio.create_task(flow.process_turn(conversation, "a=1"))
     await gate.reached.wait()
     others = []
-    for text in ("b=1", "c=1"):
+    for text, count in (("b=1", 1), ("c=1", 2)):
         others.append(asyncio.create_task(flow.process_turn(conversation, text)))
-    await until_gathered(flow, 2)
+        await until_gathered(flow, count)
     others.append(asyncio.create_task(flow.process_turn(conversation, "d=1")))
     await until_gathered(flow, 1)
     gate.opened.set()

@@ -16,7 +16,7 @@ from tests.lanes.conftest import Gate, until
 SOON_S = 0.3
 """How soon a plain key that was given back is noticed."""
 SLACK_S = 0.5
-TTL_S = 1.0
+TTL_S = 3.0
 DROP = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end"
 
 

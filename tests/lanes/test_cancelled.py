@@ -27,13 +27,13 @@ async def until_nothing_is_left(app: InTurn) -> None:
         registry = app.process.registry
         return registry.is_empty() and not (registry.waiting or registry.holding)
 
-    await until(is_empty, 15)
+    await until(is_empty, 25)
 
 
 @pytest.fixture
 def quick(make_app: MakeApp) -> InTurn:
-    """Calls of this app are certainly over after half a second."""
-    return make_app(store_timeout=0.5)
+    """Calls of this app are certainly over after three seconds."""
+    return make_app(store_timeout=3)
 
 
 async def count_up(app: InTurn, message_id: int) -> None:
@@ -49,7 +49,7 @@ async def test_a_turn_can_be_cancelled_at_every_await(quick: InTurn, other: InTu
         try:
             await cancelled_at(number, when, count_up(quick, number))
         finally:
-            lane = await until_status(other, "k", "idle", within_s=2)
+            lane = await until_status(other, "k", "idle", within_s=12)
             assert lane.version - before in (0, 1)
             assert lane.state == ([1] * lane.version or None)
 
@@ -63,12 +63,12 @@ async def test_the_first_turn_of_an_app_can_be_cancelled_at_every_await(
     make_app: MakeApp, other: InTurn, when: When
 ) -> None:
     async def attempt(number: int) -> None:
-        app = make_app(store_timeout=0.5)
+        app = make_app(store_timeout=3)
         try:
             await cancelled_at(number, when, count_up(app, number))
         except Cancelled:
-            await until_status(other, "k", "idle", within_s=2)
-            async with asyncio.timeout(5), app.turn("k"):  # the app still works
+            await until_status(other, "k", "idle", within_s=12)
+            async with asyncio.timeout(15), app.turn("k"):  # the app still works
                 pass
             raise
         finally:
@@ -84,12 +84,13 @@ async def test_a_waiting_turn_can_be_cancelled_at_every_await(
     async def attempt(number: int) -> None:
         async with (quick if is_local else other).turn("k"):
             asking = apart(cancelled_at(number, when, count_up(quick, number)))
-            while not asking.done() and (await other.lanes.inspect("k")).waiting == 0:  # noqa: ASYNC110 - no event
+            # the others see its place before its own process has the answer, which a grant must not overtake here
+            while not (asking.done() or quick.process.registry.waiting):  # noqa: ASYNC110 - no event
                 await asyncio.sleep(0.001)
         try:
             await asking
         finally:
-            lane = await until_status(other, "k", "idle", within_s=2)
+            lane = await until_status(other, "k", "idle", within_s=12)
             assert lane.state == ([1] * len(lane.state or []) or None)
 
     assert await at_every_await(attempt) >= 4
@@ -110,7 +111,7 @@ async def test_a_turn_that_rolls_back_can_be_cancelled_at_every_await(quick: InT
         try:
             await cancelled_at(number, when, roll_back())
         finally:
-            assert (await until_status(other, "k", "idle", within_s=2)).state is None
+            assert (await until_status(other, "k", "idle", within_s=12)).state is None
 
     assert await at_every_await(attempt) >= 2
     await until_nothing_is_left(quick)
@@ -172,7 +173,7 @@ async def test_a_worker_can_be_cancelled_at_every_await_and_hands_back_what_it_h
         if not done:
             task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        info = await until_status(other, "k", "idle", "ready", within_s=2)
+        info = await until_status(other, "k", "idle", "ready", within_s=12)
         assert info.waiting == 0 or info.messages[0].attempts == 0
         async with working(quick):
             assert await receipt.result(5) == 1, "the attempt that was cut off does not count"

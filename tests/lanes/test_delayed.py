@@ -66,10 +66,10 @@ async def test_it_holds_up_nobody_and_takes_its_place_when_it_is_due(app: InTurn
     noted = Noted()
     app.handler("h", key="k")(noted.run)
     async with working(app):
-        later = await submit(app, "later", delay=0.3)
+        later = await submit(app, "later", delay=1)
         now = await submit(app, "now")
         assert now.status == "accepted", "nothing is ahead of it"
-        assert await now.result(0.3) == "now"
+        assert await now.result(1) == "now"
         await app.lanes.pause("k")
 
         async def is_due() -> bool:
@@ -110,9 +110,13 @@ async def test_what_is_brought_again_is_a_duplicate_also_before_it_is_due(app: I
 async def test_many_are_due_in_order(app: InTurn) -> None:
     noted = Noted()
     app.handler("h", key="k")(noted.run)
-    delays = {"c": 0.45, "a": 0.15, "b": 0.3}
+    soon = time.time() + 1.5
     async with working(app):
-        await results([await submit(app, text, delay=delay) for text, delay in delays.items()])
+        receipts = [
+            await submit(app, text, not_before=soon + after_s) for text, after_s in (("c", 0.3), ("a", 0), ("b", 0.15))
+        ]
+        assert [receipt.status for receipt in receipts] == ["delayed"] * 3
+        await results(receipts)
     assert noted.bursts == [["a"], ["b"], ["c"]]
 
 
@@ -121,14 +125,14 @@ async def test_a_delayed_message_can_be_taken_back(app: InTurn, other: InTurn) -
     for each in (app, other):
         each.handler("h", key="k")(noted.run)
     async with working(app):
-        receipt = await submit(other, "a", delay=0.2)
+        receipt = await submit(other, "a", delay=1.5)
         waiting = apart(receipt.result(5))
         assert await receipt.cancel()
         with pytest.raises(MessageCancelled, match="was cancelled, and will not run"):
             await waiting
         assert (await submit(app, "a")).status == "cancelled"
         assert (await submit(app, "a", delay=1)).status == "cancelled"
-        await (await submit(app, "b", delay=0.3)).result(5)
+        await (await submit(app, "b", delay=1.5)).result(5)
     assert noted.bursts == [["b"]]
 
 

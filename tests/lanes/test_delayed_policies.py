@@ -21,8 +21,8 @@ async def test_it_outlives_every_process(make_app: MakeApp) -> None:
     first = make_app()
     first.handler("h", key="k")(noted.run)
     async with working(first):
-        receipt = await submit(first, "a", delay=0.4)
-        taken_back = await submit(first, "b", delay=0.4)
+        receipt = await submit(first, "a", delay=1.5)
+        taken_back = await submit(first, "b", delay=1.5)
         assert await taken_back.cancel()
     await first.close()
     second = make_app()
@@ -39,10 +39,10 @@ async def test_what_was_due_while_nobody_worked_runs_when_someone_does(make_app:
     noted = Noted()
     first = make_app()
     first.handler("h", key="k")(noted.run)
-    await submit(first, "b", delay=0.1)
+    await submit(first, "b", delay=1.5)
     await submit(first, "a", delay=0.05)
     await first.close()
-    await asyncio.sleep(0.15)  # nobody is there
+    await asyncio.sleep(1.6)  # nobody is there
     second = make_app()
     second.handler("h", key="k")(noted.run)
     async with working(second):
@@ -113,8 +113,8 @@ async def test_a_turn_can_send_for_later(app: InTurn) -> None:
 
     @app.handler("h", key="k")
     async def h(turn: Turn[Any]) -> None:
-        turn.send("remind", {"id": "later"}, delay=0.3)
-        turn.send("remind", {"id": "at"}, key="elsewhere", not_before=time.time() + 0.3)
+        turn.send("remind", {"id": "later"}, delay=1)
+        turn.send("remind", {"id": "at"}, key="elsewhere", not_before=time.time() + 1)
         turn.send("remind", {"id": "now"}, delay=0)
 
     async with working(app):
@@ -125,9 +125,9 @@ async def test_a_turn_can_send_for_later(app: InTurn) -> None:
             return len(noted.at) == 3
 
         await until(all_came)
-    assert noted.at["now"] - sent_at < 0.25
+    assert noted.at["now"] - sent_at < 0.95
     for name in ("later", "at"):
-        assert 0.25 <= noted.at[name] - sent_at < 0.3 + SLACK_S
+        assert 0.95 <= noted.at[name] - sent_at < 1 + SLACK_S
 
 
 async def test_a_turn_that_fails_sends_nothing_for_later_either(app: InTurn) -> None:
@@ -155,7 +155,7 @@ async def test_clearing_a_lane_clears_what_is_delayed_too(app: InTurn) -> None:
     noted = Noted()
     app.handler("h", key="k")(noted.run)
     async with working(app):
-        await submit(app, "a", delay=0.2)
+        await submit(app, "a", delay=1.5)
         await app.lanes.clear("k")
-        await (await submit(app, "b", delay=0.4)).result(5)
+        await (await submit(app, "b", delay=1.6)).result(5)
     assert noted.bursts == [["b"]]

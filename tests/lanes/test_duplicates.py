@@ -72,7 +72,7 @@ async def test_a_duplicate_of_a_waiting_or_running_message_gets_its_receipt_and_
 
 
 async def test_the_window_of_a_handler_ends_and_then_the_message_runs_again(app: InTurn) -> None:
-    @app.handler("h", key="k", message_id="{id}", dedup_window=0.3, state=list)
+    @app.handler("h", key="k", message_id="{id}", dedup_window=2, state=list)
     async def h(turn: Turn[list[int]]) -> int:
         turn.state.append(1)
         return len(turn.state)

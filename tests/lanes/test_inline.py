@@ -148,7 +148,7 @@ async def test_a_task_that_outlives_the_turn_in_which_it_was_made_may_wait_for_t
 
 
 async def test_a_caller_that_stops_waiting_is_gone_from_the_mailbox(app: InTurn, make_app: MakeApp) -> None:
-    other = make_app(store_timeout=0.5)
+    other = make_app(store_timeout=3)
 
     async def wait() -> None:
         async with other.turn("k"):
@@ -164,7 +164,7 @@ async def test_a_caller_that_stops_waiting_is_gone_from_the_mailbox(app: InTurn,
     async def is_quiet() -> bool:
         return other.process.registry.is_empty()
 
-    await until(is_quiet, 10)
+    await until(is_quiet, 15)
 
 
 async def test_every_partition_has_its_own_lanes(make_app: MakeApp, store_url: str) -> None:

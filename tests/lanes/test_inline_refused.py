@@ -88,7 +88,7 @@ async def test_a_caller_waits_up_to_a_time_and_leaves_no_place_behind(
         with pytest.raises(LaneTimeout) as timeout:
             async with other.turn("k", wait=wait_s):
                 raise AssertionError("unreachable")
-        assert wait_s <= timeout.value.waited_s < wait_s + 1
+        assert wait_s <= timeout.value.waited_s < wait_s + 5
         await until_waiting(app, "k", 0)
 
 

@@ -163,7 +163,7 @@ async def test_a_body_that_goes_on_holds_the_next_turn_up_for_a_second_and_canno
         interrupted_at = clock.now()
         second = await submit(app, "b")
         await results([first, second])
-        assert YIELD_S - 0.05 <= began[1] - interrupted_at < YIELD_S + 1.5
+        assert YIELD_S - 0.05 <= began[1] - interrupted_at < YIELD_S + 3.5
         ended.set()
     assert (await app.lanes.inspect("k")).state == ["a+b"]
 
@@ -194,7 +194,7 @@ async def test_a_handler_in_a_thread_cannot_be_cancelled_and_cannot_commit_eithe
             opened.set()
             await asyncio.to_thread(ended.wait, 5)
             assert (await app.lanes.inspect("k")).state == ["a+b"]
-            assert began[1] - interrupted_at < YIELD_S + 1.5
+            assert began[1] - interrupted_at < YIELD_S + 3.5
             assert began[1] - interrupted_at >= YIELD_S - 0.05, "two bodies of one lane ran side by side"
     finally:
         opened.set()

@@ -137,7 +137,7 @@ async def test_every_message_restarts_the_quiet_time(app: InTurn) -> None:
     began: list[float] = []
     seen = Seen()
 
-    @app.handler("h", key="k", busy="merge", quiet=0.25)
+    @app.handler("h", key="k", busy="merge", quiet=0.8)
     async def h(turn: Turn[Any]) -> None:
         began.append(clock.now())
         seen.note(turn)
@@ -145,13 +145,13 @@ async def test_every_message_restarts_the_quiet_time(app: InTurn) -> None:
     async with working(app):
         receipts: list[Receipt] = []
         for text in "abcd":
-            receipts += await submitted(app, text)
             last_at = clock.now()
+            receipts += await submitted(app, text)
             if text != "d":
                 await asyncio.sleep(0.1)  # a person types
         await results(receipts)
     assert seen.bursts == [["a", "b", "c", "d"]]
-    assert 0.24 <= began[0] - last_at < 0.25 + 0.5
+    assert 0.79 <= began[0] - last_at < 0.8 + 0.5
 
 
 @pytest.mark.alone
@@ -159,7 +159,7 @@ async def test_a_person_who_never_stops_typing_is_answered_after_the_longest_wai
     seen, began = Seen(), asyncio.Event()
     took: list[float] = []
 
-    @app.handler("h", key="k", busy="merge", quiet=0.3, max_quiet=0.5)
+    @app.handler("h", key="k", busy="merge", quiet=1, max_quiet=1.5)
     async def h(turn: Turn[Any]) -> None:
         took.append(clock.now() - begins_at)
         seen.note(turn)
@@ -167,11 +167,11 @@ async def test_a_person_who_never_stops_typing_is_answered_after_the_longest_wai
 
     async with working(app):
         begins_at, number = clock.now(), 0
-        while not began.is_set() and clock.now() < begins_at + 3:
+        while not began.is_set() and clock.now() < begins_at + 5:
             await submitted(app, f"m{number}")
             number += 1
-            await asyncio.sleep(0.05)
-    assert 0.45 <= took[0] < 1.2
+            await asyncio.sleep(0.1)
+    assert 1.45 <= took[0] < 2.2
     assert len(seen.bursts[0]) > 2
 
 
@@ -183,7 +183,7 @@ async def test_a_full_burst_does_not_wait_for_quiet(app: InTurn) -> None:
         seen.note(turn)
 
     async with working(app):
-        await results(await submitted(app, "a", "b", "c"), 3)
+        await results(await submitted(app, "a", "b", "c"))
     assert seen.bursts == [["a", "b", "c"]]
 
 
@@ -210,7 +210,7 @@ async def test_a_message_can_cut_the_quiet_time_short(app: InTurn, cut: Any, bod
         first = await app.submit("h", {"text": "short", "at": time.time(), "message": {}})
         await until_status(app, "k", "waiting")
         last = await app.submit("h", body)
-        await results([first, last], 3)
+        await results([first, last])
     assert len(seen.bursts) == 1, "the one before it does not stay behind"
     assert seen.bursts[0][1] == body
 
@@ -246,7 +246,7 @@ async def test_a_quiet_lane_holds_up_no_other(app: InTurn) -> None:
     async with working(app, concurrency=1):
         await app.submit("h", {"k": "1"})
         await until_status(app, "1", "waiting")
-        assert await (await app.submit("h", {"k": "2"})).result(3) == "2"
+        assert await (await app.submit("h", {"k": "2"})).result(5) == "2"
 
 
 async def test_a_receipt_can_be_cancelled_out_of_the_quiet_time(app: InTurn) -> None:

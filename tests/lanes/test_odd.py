@@ -59,7 +59,7 @@ async def test_a_turn_may_send_a_thousand_messages(app: InTurn) -> None:
             turn.send("out", n)
     assert (await app.lanes.inspect("k>out")).waiting == 1000
     async with working(app):
-        await until_status(app, "k>out", "idle", within_s=20)
+        await until_status(app, "k>out", "idle", within_s=40)
     assert (await app.lanes.inspect("k>out")).state == list(range(1000))
 
 
@@ -67,13 +67,13 @@ async def test_an_inline_caller_waits_behind_a_message_that_waits_for_its_retry(
     @app.handler("h", key="k", state=list)
     async def h(turn: Turn[list[str]]) -> None:
         if turn.attempt == 1:
-            raise Retry(after=0.3)
+            raise Retry(after=2)
         turn.state.append("submitted")
 
     async with working(app):
         await app.submit("h", 1)
         await until_status(app, "k", "waiting")
-        async with asyncio.timeout(5), other.turn("k", state=list) as turn:
+        async with asyncio.timeout(10), other.turn("k", state=list) as turn:
             assert turn.state == ["submitted"]
 
 
@@ -182,8 +182,8 @@ async def test_a_timed_out_message_is_told_in_time_although_the_lane_is_held(app
 
     async with app.turn("k"):
         receipt = await app.submit("late", 1)
-        waiting = apart(receipt.result(10))
-        done, _ = await asyncio.wait({waiting}, timeout=3)
+        waiting = apart(receipt.result(20))
+        done, _ = await asyncio.wait({waiting}, timeout=10)
         assert done, "it waits for the turn before it, however long that takes"
         assert isinstance(waiting.exception(), LaneTimeout)
     await asyncio.gather(waiting, return_exceptions=True)
@@ -198,7 +198,7 @@ async def test_a_worker_ends_when_its_app_is_closed(make_app: MakeApp) -> None:
     async with working(app) as worker:
         await (await app.submit("h", 1)).result(5)
         await app.close()
-        done, _ = await asyncio.wait({worker}, timeout=3)
+        done, _ = await asyncio.wait({worker}, timeout=10)
         assert done, "it goes on asking a store that was closed"
 
 

@@ -27,7 +27,7 @@ async def test_a_commit_by_the_handler_while_the_store_is_away_costs_no_attempt(
     """It has one attempt only. Whether it was committed is not known, and that is no failure of the handler."""
     attempts: list[int] = []
     is_back = asyncio.Event()
-    async with InTurn(fresh_redis.url, namespace=namespace, settings=Settings(store_timeout=0.5)) as app:
+    async with InTurn(fresh_redis.url, namespace=namespace, settings=Settings(store_timeout=2)) as app:
 
         @app.handler("h", key="k", attempts=1, ttl=30)
         async def h(turn: Turn[Any]) -> None:
@@ -44,7 +44,7 @@ async def test_a_commit_by_the_handler_while_the_store_is_away_costs_no_attempt(
         async with working(app):
             receipt = await app.submit("h", {})
             await is_back.wait()
-            assert await receipt.result(10) == "fine"
+            assert await receipt.result(20) == "fine"
     assert set(attempts) == {1}
 
 

@@ -10,6 +10,7 @@ import pytest
 import redis.asyncio
 
 from inturn import InTurn, StoreUnavailable, Turn
+from inturn.process import heartbeat
 from inturn.settings import Settings
 from inturn.store import clock
 from inturn.store.redis.store import RedisStore
@@ -121,8 +122,9 @@ async def test_the_heartbeat_does_not_wait_for_sends_that_it_brings(
 
     monkeypatch.setattr(store, "forward", forward)
     monkeypatch.setattr(store, "beat", beat)
+    monkeypatch.setattr(heartbeat, "BEAT_S", 0.2)
     (source,), (target,) = keys_in(parted, 0, 1, "s"), keys_in(parted, 1, 1, "t")
-    async with parted.turn("beating", ttl=0.8):  # a short lease, so that there are many beats
+    async with parted.turn("beating"):
         async with parted.turn(source) as turn:
             turn.send("note", 1, key=target)
 
@@ -139,7 +141,10 @@ async def test_the_heartbeat_does_not_wait_for_sends_that_it_brings(
     assert brought == [(0, 1)], "one at a time on each way"
 
 
-async def test_one_undo_that_fails_keeps_neither_the_others_nor_the_chores_from_being_done(app: InTurn) -> None:
+async def test_one_undo_that_fails_keeps_neither_the_others_nor_the_chores_from_being_done(
+    app: InTurn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeat, "BEAT_S", 0.2)
     registry, done, tried, chores = app.process.registry, [], [], []
 
     async def fails() -> None:
@@ -152,7 +157,7 @@ async def test_one_undo_that_fails_keeps_neither_the_others_nor_the_chores_from_
     async def chore() -> None:
         chores.append(len(tried))
 
-    async with app.turn("beating", ttl=0.8):
+    async with app.turn("beating"):
         registry.once_more("x", registry.new_token(), 0.0, fails)
         for _ in range(3):
             registry.once_more("x", registry.new_token(), 0.0, works)

@@ -10,7 +10,7 @@ import pytest
 
 from inturn import Interrupted, InTurn, LeaseLost, Turn
 from tests.lanes.conftest import Gate, counted, until, working
-from tests.lanes.plain_key import SLACK_S, TTL_S, Plain, add, body, plain_key, until_free
+from tests.lanes.plain_key import TTL_S, Plain, add, body, plain_key, until_free
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ async def test_if_it_is_stolen_our_turn_is_lost_and_cannot_commit(app: InTurn, p
         receipt = await app.submit("h", 1)
         await gate.reached.wait()
         thief = await plain.steal()
-        await asyncio.wait_for(cancelled.wait(), 1.5 + SLACK_S)
+        await asyncio.wait_for(cancelled.wait(), 10)
         assert await plain.holder() == thief, "ours is compared before it is deleted"
         info = await app.lanes.inspect("k")
         assert (info.status, info.state) == ("waiting", None)
@@ -88,7 +88,7 @@ async def test_an_inline_turn_that_was_robbed_raises(app: InTurn, plain: Plain) 
         async with app.turn("k", shares=plain.key, state=list, ttl=TTL_S) as turn:
             turn.state.append("never")
             await plain.steal()
-            await asyncio.sleep(5)
+            await asyncio.sleep(30)
     assert (await app.lanes.inspect("k")).state is None
 
 
@@ -124,7 +124,7 @@ async def test_an_interrupted_inline_turn_gives_it_back(app: InTurn, other: InTu
     with pytest.raises(Interrupted):
         async with app.turn("k", shares=plain.key, interruptible=True):
             await other.submit("h", 1)
-            await asyncio.sleep(5)
+            await asyncio.sleep(30)
     await until_free(plain)
 
 
@@ -153,4 +153,4 @@ async def test_clearing_the_lane_gives_it_back(app: InTurn, other: InTurn, plain
         receipt = await app.submit("h", body(plain))
         await gate.reached.wait()
         await other.lanes.clear(receipt.key)
-        await until_free(plain, 1)
+        await until_free(plain, TTL_S / 2)

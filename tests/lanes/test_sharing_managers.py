@@ -53,6 +53,7 @@ def manager(kind: str, client: Any, uid: str) -> tuple[str, Take, Callable[[Any]
     )
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("over", ["client", "app"])
 @pytest.mark.parametrize("kind", ["visitor", "conversation", "distributed"])
 async def test_the_ready_made_managers_and_our_turns_exclude_each_other(

@@ -182,7 +182,7 @@ async def test_what_nobody_saw_does_not_die_with_the_turn(
         await gate.reached.wait()
         receipts += [await submit(app, "b"), await submit(app, "c")]
         gate.opened.set()
-        assert await fates(receipts, 3) == ["dead", ["b"], ["c"]]
+        assert await fates(receipts) == ["dead", ["b"], ["c"]]
     assert [letter.id for letter in await app.dead_letters.list()] == ["a"]
 
 

@@ -54,7 +54,7 @@ async def test_a_bad_body_among_the_new_ones_spoils_only_its_own_message(
         await gate.reached.wait()
         rest = [await older.submit("h", body) for body in (["b"], {"not": "a list"}, ["c"])]
         gate.opened.set()
-        ended = await fates([first, *rest], 3)
+        ended = await fates([first, *rest])
     assert ended[2] == "dead"
     assert "dead" not in (ended[0], ended[1], ended[3])
     (letter,) = await app.dead_letters.list()

@@ -79,9 +79,9 @@ async def test_who_comes_late_gets_a_begin_all_the_same(app: InTurn, other: InTu
         turn.stream("after")
         await again.pass_through()
 
-    async with working(app):
+    async with app.watch("k") as earlier, working(app):
         receipt = await submit(app, "a")
-        await gate.reached.wait()
+        await events_until(earlier, "chunk")  # it is out, and nobody can hear it any more
         async with other.watch("k") as watch:
             gate.opened.set()
             begin, chunk = await events_until(watch, "chunk")

@@ -128,7 +128,7 @@ async def test_a_redelivered_webhook_does_not_come_back_to_life(app: InTurn, oth
 async def test_what_was_superseded_may_come_again_after_the_duplicate_window(app: InTurn) -> None:
     seen = Seen()
 
-    @app.handler("h", key="k", busy="latest", dedup_window=0.2)
+    @app.handler("h", key="k", busy="latest", dedup_window=2)
     async def h(turn: Turn[Any]) -> None:
         seen.note(turn)
 

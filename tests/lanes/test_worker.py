@@ -65,7 +65,7 @@ async def test_an_idle_worker_is_woken_by_push(make_app: MakeApp, monkeypatch: p
 
     async with working(there):
         for k in range(10):
-            assert await (await here.submit("h", {"k": k})).result(2) == k
+            assert await (await here.submit("h", {"k": k})).result(10) == k
 
 
 async def test_a_handler_that_only_one_worker_has_is_run_by_that_one(make_app: MakeApp) -> None:
@@ -144,7 +144,7 @@ async def test_a_worker_that_was_handed_back_to_leaves_no_error_later(
     make_app: MakeApp, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Giving back is repeated when no bytes can be under way any more, and then finds the lane in any condition."""
-    app = make_app(store_timeout=0.3)
+    app = make_app(store_timeout=3)
     gate = Gate()
 
     @app.handler("h", key="k")
@@ -158,13 +158,13 @@ async def test_a_worker_that_was_handed_back_to_leaves_no_error_later(
     async def is_quiet() -> bool:
         return app.process.registry.is_empty()
 
-    await until(is_quiet, 10)
+    await until(is_quiet, 15)
     assert "beat failed" not in caplog.text
     assert (await app.lanes.inspect("k")).status == "ready"
 
 
 async def test_a_worker_goes_on_when_the_store_was_away(fresh_redis: PrivateRedis, namespace: str) -> None:
-    settings = Settings(store_timeout=0.5)
+    settings = Settings(store_timeout=2)
     async with InTurn(fresh_redis.url, namespace=namespace, settings=settings) as app:
 
         @app.handler("h", key="k", state=list)

@@ -52,12 +52,16 @@ async def test_a_writer_that_gives_up_lets_the_readers_behind_it_in(app: InTurn,
 
 async def test_a_semaphore_has_as_many_holders_as_permits(app: InTurn, other: InTurn) -> None:
     inside = most = 0
+    enough = asyncio.Event()
 
     async def use(number: int) -> None:
         nonlocal inside, most
         async with (app if number % 2 else other).semaphore("a", 3):
             inside += 1
             most = max(most, inside)
+            if inside == 3:
+                enough.set()
+            await enough.wait()
             await asyncio.sleep(0.002)
             inside -= 1
 
@@ -106,15 +110,16 @@ async def test_sets_that_overlap_never_block_each_other(app: InTurn, other: InTu
 async def test_a_deadlock_across_processes_ends_with_its_youngest_waiter(app: InTurn, other: InTurn) -> None:
     both_hold = asyncio.Barrier(2)
 
-    async def cross(mine: InTurn, first: str, second: str, pause_s: float) -> str:
+    async def cross(mine: InTurn, first: str, second: str, *, is_younger: bool) -> str:
         async with mine.lock(first):
             await both_hold.wait()
-            await asyncio.sleep(pause_s)  # who waits later is the younger one
+            if is_younger:
+                await until_waiting(mine, first, 1)
             async with mine.lock(second):
                 return "done"
 
-    older = asyncio.create_task(cross(app, "a", "b", 0.0))
-    younger = asyncio.create_task(cross(other, "b", "a", 0.2))
+    older = asyncio.create_task(cross(app, "a", "b", is_younger=False))
+    younger = asyncio.create_task(cross(other, "b", "a", is_younger=True))
     with pytest.raises(DeadlockDetected) as found:
         await younger
     assert found.value.name == "a"

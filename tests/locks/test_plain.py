@@ -166,7 +166,7 @@ async def test_a_cancelled_take_keeps_nothing(kind: str, redis_url: str, sqlite_
             await asyncio.gather(taking, return_exceptions=True)
             if not is_done:
                 await eventually(locks, f"{key}-{ticks}", is_held=False)
-            ticks += 1
+            ticks += 1 + ticks // 20  # where answers are slow the loop turns often, and it must come to an end
         assert ticks > 3, "it was cancelled at several places"
 
 

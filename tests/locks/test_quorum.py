@@ -27,6 +27,7 @@ from inturn.locks.quorum import Quorum, QuorumLock
 from inturn.services import PrivateRedis
 from inturn.store import clock
 from inturn.store.redis import scripts
+from inturn.store.redis.ballot import VERBS
 from inturn.store.redis.quorum import QuorumKeys
 from tests.chaos.proxy import Connection, Proxy
 
@@ -51,7 +52,8 @@ async def make_quorum() -> AsyncIterator[MakeQuorum]:
     made: list[Quorum] = []
 
     def make(servers: list[PrivateRedis], **options: Any) -> Quorum:
-        made.append(Quorum([server.url for server in servers], **options))
+        # longer than the usual half second: a test that gets the processor late must not take a server for absent
+        made.append(Quorum([server.url for server in servers], **{"timeout": 2, **options}))
         return made[-1]
 
     yield make
@@ -110,13 +112,13 @@ async def ticks(count: int) -> None:
 
 async def test_a_holder_excludes_everyone_else(quorum: Quorum, other: Quorum, servers: list[PrivateRedis]) -> None:
     async with quorum.lock("x", ttl=10, wait=0) as lease:
-        assert 8 < lease.remaining() < 9.9
+        assert 5 < lease.remaining() < 9.9
         assert not lease.lost
         assert votes(servers, "x").count(lease.token) >= 2
         assert not await other.lock("x").acquire(blocking=False)
         with pytest.raises(LockTimeout, match="held by") as late:
             await other.lock("x", wait=0.2).take()
-        assert 0.2 <= late.value.waited_s < 2
+        assert 0.2 <= late.value.waited_s < 5
         async with other.lock("y", wait=0):
             pass
     assert lease.remaining() == 0
@@ -240,7 +242,7 @@ async def test_who_waits_for_ever_is_told_of_an_absent_majority(
 
 
 async def test_a_paused_server_is_not_waited_for(make_quorum: MakeQuorum, servers: list[PrivateRedis]) -> None:
-    quorum = make_quorum(servers, timeout=2)
+    quorum = make_quorum(servers, timeout=8)
     async with quorum.lock("x", wait=5):
         pass
     servers[2].pause()
@@ -249,7 +251,7 @@ async def test_a_paused_server_is_not_waited_for(make_quorum: MakeQuorum, server
         for _ in range(5):
             async with quorum.lock("x", wait=0):
                 pass
-        assert clock.now() - before < 2, "five locks took less than one server's deadline"
+        assert clock.now() - before < 8, "five locks took less than one server's deadline"
     finally:
         servers[2].resume()
     await until_clean(servers, "x")
@@ -267,7 +269,7 @@ async def test_a_paused_server_whose_vote_would_matter_costs_its_deadline(
         before = clock.now()
         with pytest.raises(LockTimeout) as late:
             await quorum.lock("x", wait=0).take()
-        assert 0.25 < clock.now() - before < 1.5
+        assert 0.25 < clock.now() - before < 5
         assert isinstance(late.value.__cause__, TimeoutError)
         assert late.value.holder == "host:1"
     finally:
@@ -360,19 +362,20 @@ async def test_a_cancelled_acquire_keeps_nothing_wherever_it_is_cancelled(
 ) -> None:
     async with quorum.lock("warm", wait=5):
         pass
-    count, is_done = 0, False
+    count, passed, is_done = 0, 0, False
     while not is_done:
         name = f"x{count}"
         if not is_warm:
             await quorum.close()
         taking = asyncio.create_task(quorum.lock(name, ttl=60).take())
-        await ticks(count * step)
+        await ticks(passed)
         is_done = taking.done()
         taking.cancel()
         await asyncio.gather(taking, return_exceptions=True)
         if not is_done:
             await until_clean(servers, name)
         count += 1
+        passed += step + passed // 20  # where answers are slow the loop turns often, and it must come to an end
     assert count > 5, "it was cancelled at several places"
 
 
@@ -414,9 +417,9 @@ async def test_an_acquire_that_its_release_has_overtaken_is_taken_back(
         async with quorum.lock("x", wait=5):
             await until(lambda: are_ready(quorum))
         await until_clean(servers, "x")
-        await hold_back(proxy)
+        await hold_back(servers[2], proxy)
         lease = await quorum.lock("x", ttl=60, wait=0).take()
-        old = await the_one_that_is_held_back(proxy)
+        old = await the_one_that_is_held_back(proxy, "quorum_acquire")
         proxy.is_open = is_repeated
         old.abort_client()
         if is_repeated:  # it was sent again on a new connection
@@ -439,8 +442,8 @@ async def test_a_renewal_that_its_release_has_overtaken_is_taken_back(servers: l
     ):
         lease = await quorum.lock("x", ttl=6, wait=5).take()
         await until(lambda: votes(servers, "x")[2] == lease.token)
-        await hold_back(proxy)
-        renewing = await the_one_that_is_held_back(proxy)
+        await hold_back(servers[2], proxy)
+        renewing = await the_one_that_is_held_back(proxy, "quorum_extend")
         await lease.release()
         await until_clean(servers, "x")
         renewing.request_flows.set()
@@ -448,17 +451,23 @@ async def test_a_renewal_that_its_release_has_overtaken_is_taken_back(servers: l
         await until_clean(servers, "x", within_s=3)
 
 
-async def hold_back(proxy: Proxy) -> None:
+async def hold_back(server: PrivateRedis, proxy: Proxy) -> None:
     """What our loop and the thread will ask; both have been greeted by now, and have loaded the scripts."""
-    await until(lambda: sum(connection.answered >= 3 for connection in proxy.connections) == 2)
+    await until(lambda: scripts_loaded(server) >= 2 * len(VERBS))
     for connection in proxy.connections:
         connection.request_flows.clear()
 
 
-async def the_one_that_is_held_back(proxy: Proxy) -> Connection:
-    """The other may go on."""
-    await until(lambda: any(connection.held_back for connection in proxy.connections))
-    (held_back,) = [connection for connection in proxy.connections if connection.held_back]
+def scripts_loaded(server: PrivateRedis) -> int:
+    calls: int = ask(server, "INFO", "commandstats").get("cmdstat_script|load", {"calls": 0})["calls"]
+    return calls
+
+
+async def the_one_that_is_held_back(proxy: Proxy, verb: str) -> Connection:
+    """The other may go on, whatever it was about to say."""
+    sha = scripts.load(verb).sha
+    await until(lambda: any(sha in connection.held_back for connection in proxy.connections))
+    (held_back,) = [connection for connection in proxy.connections if sha in connection.held_back]
     for connection in proxy.connections - {held_back}:
         connection.request_flows.set()
     return held_back
@@ -522,16 +531,17 @@ async def test_a_lock_with_urls_of_its_own_leaves_no_connections(servers: list[P
 
 
 async def test_a_lease_is_renewed_for_as_long_as_its_body_runs(quorum: Quorum, other: Quorum) -> None:
-    async with quorum.lock("x", ttl=1, wait=5) as lease:
-        for _ in range(25):
+    async with quorum.lock("x", ttl=3, wait=5) as lease:
+        ends_at = clock.now() + 4
+        while clock.now() < ends_at:
             await asyncio.sleep(0.1)
             assert lease.remaining() > 0
         assert not await other.lock("x").acquire(blocking=False)
 
 
 async def test_a_blocked_loop_does_not_lose_the_lease(quorum: Quorum, servers: list[PrivateRedis]) -> None:
-    async with quorum.lock("x", ttl=2, wait=5) as lease:
-        ends_at = clock.now() + 3.5
+    async with quorum.lock("x", ttl=3, wait=5) as lease:
+        ends_at = clock.now() + 4
         while clock.now() < ends_at:
             time.sleep(0.1)  # noqa: ASYNC251
             assert votes(servers, "x").count(lease.token) >= 2
@@ -539,13 +549,14 @@ async def test_a_blocked_loop_does_not_lose_the_lease(quorum: Quorum, servers: l
         await asyncio.sleep(0)
 
 
+@pytest.mark.alone
 async def test_a_body_is_cancelled_before_its_lease_ends_unrenewed(quorum: Quorum, servers: list[PrivateRedis]) -> None:
     async with quorum.lock("warm", wait=5):
         pass
     leases, ran_s = [], []
 
     async def body() -> None:
-        async with quorum.lock("x", ttl=2, wait=5) as lease:
+        async with quorum.lock("x", ttl=4, wait=5) as lease:
             leases.append(lease)
             for server in servers:
                 server.pause()
@@ -559,7 +570,7 @@ async def test_a_body_is_cancelled_before_its_lease_ends_unrenewed(quorum: Quoru
         await body()
     for server in servers:
         server.resume()
-    assert ran_s[0] < 2, "it ended before the servers could grant the lock anew"
+    assert ran_s[0] < 4, "it ended before the servers could grant the lock anew"
     assert lost.value.fence == leases[0].fence
     assert leases[0].lost
     task = asyncio.current_task()

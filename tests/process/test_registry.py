@@ -132,11 +132,11 @@ async def test_a_late_notice_of_an_earlier_loss_does_not_end_the_tokens_next_lea
 
 
 async def test_many_leftovers_do_not_hold_up_the_beat(store_url: str, namespace: str) -> None:
-    async with InTurn(store_url, namespace=namespace) as app, app.lock("a", ttl=1) as lease:
+    async with InTurn(store_url, namespace=namespace) as app, app.lock("a", ttl=3) as lease:
         release = app.process.store.release
 
         async def slowly(name: str, token: str, fence: int = 0) -> Released:
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.01)
             return await release(name, token, fence)
 
         app.process.store.release = slowly  # type: ignore[method-assign]

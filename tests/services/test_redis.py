@@ -121,7 +121,7 @@ def test_an_append_only_server_survives_being_killed_with_its_data() -> None:
 
 
 def test_a_paused_server_is_silent_until_it_goes_on(fresh_redis: PrivateRedis) -> None:
-    with redis.Redis.from_url(fresh_redis.url, socket_timeout=0.1, retry=None) as client:
+    with redis.Redis.from_url(fresh_redis.url, socket_timeout=1, retry=None) as client:
         client.ping()
         fresh_redis.pause()
         with pytest.raises(redis.TimeoutError):

@@ -149,6 +149,28 @@ async def test_a_turn_that_was_taken_over_cannot_fail_its_message(world: World, 
     await b.done(heir)
 
 
+async def test_messages_whose_worker_died_are_seen_to_wait_before_anybody_has_taken_them_back(
+    world: World, a: Peer, b: Peer
+) -> None:
+    await a.put("k", "m1", "m2", ttl_ms=300)
+    await a.claim_one()
+    assert (await b.store.lane("k", 10)).waiting == 1
+    await world.pass_time(400)
+    view = await b.store.lane("k", 10)
+    assert (view.token, view.waiting, [(message.id, message.place) for message in view.messages]) == (
+        "", 2, [("m1", "waiting"), ("m2", "waiting")],
+    )  # fmt: skip
+    (row,) = (await b.store.lanes(10)).lanes
+    assert (row.token, row.waiting) == ("", 2)
+
+
+async def test_an_inline_turn_whose_caller_died_waits_for_nobody(world: World, a: Peer, b: Peer) -> None:
+    await a.begin("k", "m1", ttl_ms=300)
+    await world.pass_time(400)
+    view = await b.store.lane("k", 10)
+    assert (view.token, view.waiting, view.messages) == ("", 0, ())
+
+
 async def test_a_message_whose_worker_died_says_so_and_the_attempt_counts(world: World, a: Peer, b: Peer) -> None:
     await a.put("k", "m", ttl_ms=100)
     await a.claim_one()

@@ -53,6 +53,7 @@ class Worker:
         await asyncio.sleep(self._chance.choice((0, 0.001, 0.004, 0.012)))
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("rule", [MERGE, INTERRUPT], ids=["merge", "interrupt"])
 async def test_every_message_is_committed_once_however_often_leases_expire(world: World, a: Peer, rule: object) -> None:
     world.is_flowing = True

@@ -39,7 +39,7 @@ def working(app: sync.InTurn) -> Iterator[Callable[[], None]]:
         assert not thread.is_alive()
 
 
-def wait_until(is_so: Callable[[], object], within_s: float = 10.0) -> None:
+def wait_until(is_so: Callable[[], object], within_s: float = 20.0) -> None:
     ends_at = time.monotonic() + within_s
     while not is_so():
         assert time.monotonic() < ends_at, "it did not come true in time"

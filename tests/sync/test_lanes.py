@@ -129,7 +129,7 @@ def test_a_signal_stops_a_blocking_worker_in_good_order(
     def slow(turn: Turn[Any]) -> None:
         raise AssertionError("it runs elsewhere")
 
-    running = app.submit("slow", {"key": "a", "seconds": 0.5})
+    running = app.submit("slow", {"key": "a", "seconds": 2})
     worker = subprocess.Popen(
         [sys.executable, "-c", WORKER, store_url, namespace, "20"], stdout=subprocess.PIPE, text=True
     )

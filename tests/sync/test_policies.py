@@ -43,13 +43,13 @@ def test_a_message_can_be_delayed_and_taken_back(app: sync.InTurn, working: Call
     seen = add_echo(app)
     working()
     submitted_at = time.monotonic()
-    by_delay = app.submit("echo", "a", delay=0.3)
-    by_time = app.submit("echo", "b", not_before=datetime.now(UTC) + timedelta(seconds=0.35))
-    taken_back = app.submit("echo", "c", message_id="c", delay=0.3)
+    by_delay = app.submit("echo", "a", delay=1.5)
+    by_time = app.submit("echo", "b", not_before=datetime.now(UTC) + timedelta(seconds=3))
+    taken_back = app.submit("echo", "c", message_id="c", delay=1.5)
     assert [by_delay.status, by_time.status, taken_back.status] == ["delayed"] * 3
     assert taken_back.cancel() is True
     assert by_delay.result(timeout=10) == ["a"]
-    assert time.monotonic() - submitted_at >= 0.29
+    assert time.monotonic() - submitted_at >= 1.49
     assert by_time.result(timeout=10) == ["b"]
     assert by_delay.cancel() is False
     with pytest.raises(MessageCancelled):
@@ -61,7 +61,7 @@ def test_a_message_can_be_delayed_and_taken_back(app: sync.InTurn, working: Call
 
 
 def test_a_burst_is_merged_and_has_one_result(app: sync.InTurn, working: Callable[[], None]) -> None:
-    seen = add_echo(app, busy="merge", quiet=0.1)
+    seen = add_echo(app, busy="merge", quiet=1.5)
     working()
     receipts = [app.submit("echo", text) for text in "abc"]
     assert [receipt.result(timeout=10) for receipt in receipts] == [["a", "b", "c"]] * 3
@@ -114,8 +114,8 @@ def test_nothing_runs_beside_the_rest_of_an_interrupted_block_for_a_second(
         interrupted_at = time.monotonic()
         receipt = app.submit("next", "a")
         receipt.result(timeout=10)
-        assert turn.lost
-    assert 0.95 < began[0] - interrupted_at < 3
+        wait_until(lambda: turn.lost)  # the other app may hear of it later than we of the result
+    assert 0.95 < began[0] - interrupted_at < 5
 
 
 def test_a_turn_that_does_not_allow_it_is_not(app: sync.InTurn, other: sync.InTurn) -> None:

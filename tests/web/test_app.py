@@ -70,6 +70,16 @@ async def test_no_name_leads_out_of_the_page(site: Site, name: str) -> None:
 async def test_it_says_that_it_lives_and_is_ready(site: Site) -> None:
     assert (await site.client.get("/healthz")).json() == {"status": "ok"}
     assert (await site.client.get("/readyz")).json() == {"status": "ready", "store": "ok"}
+    for path in ("/healthz", "/readyz"):
+        assert (await site.client.head(path)).status_code == 200
+
+
+async def test_what_is_somebodys_is_kept_in_no_cache(site: Site) -> None:
+    started = await site.client.post("/api/v1/workflows")
+    conversation = await site.client.get(started.headers["location"])
+    for answer in (started, conversation, await site.client.get("/openapi.json")):
+        assert answer.is_success
+        assert answer.headers.get_list("cache-control") == ["no-store"]
 
 
 async def test_pages_that_load_from_elsewhere_are_off(site: Site) -> None:

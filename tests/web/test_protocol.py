@@ -157,8 +157,40 @@ async def test_an_answer_may_take_longer_than_a_head() -> None:
             assert await answer(reader) == (200, b"0")
 
 
-async def test_what_is_no_http_is_told_in_plain_text() -> None:
-    async with serving(Answering()) as connect:
+CHUNKED = head(b"transfer-encoding: chunked", method=b"POST")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"hello?\r\n\r\n", head(b"content-length: -1"), CHUNKED + b"zz\r\n", CHUNKED + b"1\r\na\r\n" + b"zz\r\n"],
+    ids=["no head", "a length", "a chunk", "a later chunk"],
+)
+async def test_what_is_no_http_is_refused_with_a_problem(sent: bytes) -> None:
+    app = Answering()
+    async with serving(app) as connect:
         reader, writer = await connect()
+        writer.write(head())
+        assert (await answer(reader))[0] == 200
+        writer.write(sent)
+        status, body = await answer(reader)
+        assert (status, json.loads(body)["code"]) == (400, "bad-request")
+        assert await reader.read() == b""
+    assert "/" in app.seen
+
+
+async def test_what_is_no_http_is_not_taken_for_the_answer_to_the_request_before_it() -> None:
+    """That one runs, and may be saved: `nothing was done` would be a lie."""
+    begun, done = asyncio.Event(), asyncio.Event()
+
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        begun.set()
+        await done.wait()
+
+    async with serving(slow) as connect:
+        reader, writer = await connect()
+        writer.write(head())
+        await begun.wait()
         writer.write(b"hello?\r\n\r\n")
-        assert (await answer(reader))[0] == 400
+        async with asyncio.timeout(30):
+            assert await reader.read() == b""
+        done.set()

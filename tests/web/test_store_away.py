@@ -21,7 +21,7 @@ def durable_redis() -> Iterator[PrivateRedis]:
 
 
 async def test_without_its_store_nothing_runs(shop: Shop, make_turns: MakeTurns, fresh_redis: PrivateRedis) -> None:
-    guarded = IdempotencyMiddleware(shop, make_turns(fresh_redis.url, store_timeout=0.3))
+    guarded = IdempotencyMiddleware(shop, make_turns(fresh_redis.url, store_timeout=1.5))
     assert (await ask(guarded, "k")).status == 201
     fresh_redis.kill()
     for key in ("k", "k2"):
@@ -39,7 +39,7 @@ async def test_a_response_is_not_sent_unless_it_is_known_to_be_kept(
         await respond(send, b"charged")
 
     shop.does = work
-    guarded = IdempotencyMiddleware(shop, make_turns(durable_redis.url, store_timeout=0.3), ttl=1)
+    guarded = IdempotencyMiddleware(shop, make_turns(durable_redis.url, store_timeout=1.5), ttl=4)
     unknown = await ask(guarded, "k")
     assert (unknown.status, unknown.problem(), unknown.header("retry-after")) == (503, "outcome-unknown", "5")
     await asyncio.to_thread(durable_redis.start)

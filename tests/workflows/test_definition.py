@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -110,6 +111,27 @@ def test_a_pattern_must_match_the_whole_text() -> None:
     for wrong in ("AB-7 ok", "xAB-7", "ab-7"):
         with pytest.raises(ValueError, match="must match"):
             order.check(wrong)
+
+
+def test_a_pattern_is_held_against_the_whole_text_whatever_it_consists_of() -> None:
+    assert field(pattern="a|bc").check("bc") == "bc"
+    assert field(pattern="(?i)ab").check("AB") == "AB"
+    for pattern, wrong in (("a|bc", "ac"), ("a|bc", "abc"), ("(?m)^a$", "b\na"), ("a", "a" * 2), (".*", "\ud800")):
+        with pytest.raises(ValueError, match="must match"):
+            field(pattern=pattern).check(wrong)
+
+
+@pytest.mark.parametrize("pattern", [r"(?=a)b", r"(a)\1", "a)(b", r"(\w{100}){100}"])
+def test_a_pattern_that_the_engine_cannot_take_is_refused_with_the_definition(pattern: str) -> None:
+    with pytest.raises(ValueError, match="pattern: is no regular expression that can be used here"):
+        field(pattern=pattern)
+
+
+def test_no_pattern_can_stop_the_server() -> None:
+    started_at = time.process_time()
+    with pytest.raises(ValueError, match="must match"):
+        field(pattern="(a+)+b").check("a" * 30)  # an engine that backtracks needs a minute for it
+    assert time.process_time() - started_at < 3
 
 
 @pytest.mark.parametrize("choice", [" By mail", "By mail ", "By mail"])

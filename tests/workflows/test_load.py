@@ -88,7 +88,7 @@ steps:
         "11: steps[0].fields[1].choices[0]: must be a text; put it in quotes: '1'",
         "12: steps[0].fields[1].required: must be true or false",
         "14: steps[1].title: must not be empty",
-        "18: steps[1].fields[0].pattern: is no regular expression: missing ), unterminated subpattern at position 0",
+        "18: steps[1].fields[0].pattern: is no regular expression that can be used here: unclosed group",
         "19: steps[1].card: must be a mapping of names to values",
     ]
 
@@ -140,6 +140,14 @@ def test_a_bomb_of_aliases_is_refused_before_it_grows(tmp_path: Path) -> None:
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
     (found,) = problems(tmp_path, "\n".join(lines))
     assert "it holds too much" in found
+
+
+@pytest.mark.parametrize(
+    "begin", ["[" + "1," * 125_000, "- a\n" * 60_000, "".join(f"k{n}: 1\n" for n in range(25_000))], ids=len
+)
+def test_a_file_that_holds_too_much_is_not_read_to_its_end(tmp_path: Path, begin: str) -> None:
+    (found,) = problems(tmp_path, begin + "\n}}} no YAML")
+    assert found.endswith("it holds too much")
 
 
 @pytest.mark.parametrize(

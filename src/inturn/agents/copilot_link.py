@@ -6,18 +6,19 @@ a `Call` of its own that hears the response first: it knows the conversation, th
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
 from contextvars import ContextVar
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import aiohttp
 from microsoft_agents.activity import Activity, ConversationAccount
 from microsoft_agents.copilotstudio.client import ConnectionSettings, CopilotClient
 
+from inturn.agents.copilot_errors import message_in
+from inturn.agents.copilot_lines import Lines, StreamError
 from inturn.agents.failure import by_status, short
 from inturn.errors import AgentError, AgentTimeout, AgentUnavailable
 
@@ -45,6 +46,8 @@ class NoToken(Exception):
 class Call:
     conversation_id: str = ""
     response: aiohttp.ClientResponse | None = None
+    given: deque[dict[str, Any]] = field(default_factory=deque)
+    """The activities that came, as the service wrote them."""
 
 
 _CALL: ContextVar[Call | None] = ContextVar("inturn_copilot_call", default=None)
@@ -61,19 +64,18 @@ async def _hear(response: aiohttp.ClientResponse) -> None:
             body = await response.content.read(4000)
         finally:
             response.close()
-        raise StatusError(response.status, _message(body.decode("utf-8", "replace")))
+        raise StatusError(response.status, message_in(body.decode("utf-8", "replace")))
+    if call is not None and response.method == "POST":  # the discovery of endpoints is a GET, and no stream
+        if response.content_type in ("text/html", "application/json"):
+            response.close()
+            raise StreamError(f"it answered with {response.content_type}, which is no stream of events")
+        response.content = cast(aiohttp.StreamReader, Lines(response.content, call.given))
 
 
-def _message(body: str) -> str:
-    """The service's own sentence, if its error has one."""
-    try:
-        found = json.loads(body)
-    except ValueError:
-        return body
-    for inner in (found.get("error"), found) if isinstance(found, dict) else ():
-        if isinstance(inner, dict) and isinstance(inner.get("message"), str):
-            return str(inner["message"])
-    return body
+def _conversation_of(activity: dict[str, Any]) -> str:
+    conversation = activity.get("conversation")
+    found = conversation.get("id") if isinstance(conversation, dict) else None
+    return found if isinstance(found, str) else ""
 
 
 class Link:
@@ -139,9 +141,12 @@ class Link:
         if isinstance(token, str):
             return token
         try:
-            return await token()
+            given: Any = await token()  # a function of somebody's own may give anything
         except Exception as error:
             raise NoToken(f"{type(error).__name__}: {error}") from error
+        if not isinstance(given, str) or not given.strip():
+            raise NoToken(f"what was given is no text, or an empty one: {type(given).__name__}")
+        return given
 
     async def _heard(self, call: Call, activities: AsyncIterable[Activity]) -> AsyncGenerator[dict[str, Any], None]:
         stream = cast(AsyncGenerator[Activity, None], activities)
@@ -155,8 +160,13 @@ class Link:
                     return
                 finally:
                     _CALL.reset(mine)
-                read = activity.model_dump(mode="json", by_alias=True, exclude_unset=True)
-                call.conversation_id = call.conversation_id or (read.get("conversation") or {}).get("id") or ""
+                # A client of somebody's own may have no place for us to listen at.
+                read = (
+                    call.given.popleft()
+                    if call.given
+                    else activity.model_dump(mode="json", by_alias=True, exclude_unset=True)
+                )
+                call.conversation_id = call.conversation_id or _conversation_of(read)
                 yield read
         finally:
             await stream.aclose()
@@ -168,6 +178,8 @@ class Link:
     def translated(self, agent: str, error: Exception) -> AgentError:
         if isinstance(error, StatusError):
             return by_status(agent, error.status, self._said(error.said))
+        if isinstance(error, StreamError):
+            return AgentUnavailable(agent, "broke off with an error", self._said(str(error)))
         if isinstance(error, NoToken):
             return AgentUnavailable(agent, "got no token", self._said(str(error)))
         if isinstance(error, TimeoutError):

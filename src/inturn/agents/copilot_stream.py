@@ -24,7 +24,7 @@ class Pieces:
         activity = Activity.read(given)
         if activity is None:
             return None
-        info = _stream_info(given)
+        info = _stream_info(activity, given.get("channelData"))
         if activity.type == "message" or info.get("streamType") == "final":
             self.is_open = False
             return activity
@@ -49,11 +49,10 @@ class Pieces:
         return piece
 
 
-def _stream_info(given: dict[str, Any]) -> dict[str, Any]:
+def _stream_info(activity: Activity, channel_data: object) -> dict[str, Any]:
     """How an activity is streamed: in its channel data, in an entity, or in both."""
     info: dict[str, Any] = {}
-    for entity in given.get("entities") or []:
-        if isinstance(entity, dict) and entity.get("type") == "streaminfo":
+    for entity in activity.entities:
+        if entity.get("type") == "streaminfo":
             info |= entity
-    channel_data = given.get("channelData")
     return {**info, **channel_data} if isinstance(channel_data, dict) else info

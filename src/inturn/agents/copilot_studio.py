@@ -11,6 +11,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from inturn.agents.activity import Activity
+from inturn.agents.copilot_errors import error_told, is_gone
 from inturn.agents.copilot_stream import Pieces
 from inturn.agents.protocol import Ask
 from inturn.agents.watched import watched
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from microsoft_agents.copilotstudio.client import ConnectionSettings, CopilotClient
 
 _ID = "conversation_id"
-_GONE = (404, 410)
 
 
 class CopilotStudioAgent:
@@ -74,7 +74,7 @@ class CopilotStudioAgent:
                         yield activity
                 return
             except self._module.StatusError as error:
-                if error.status not in _GONE or is_new:
+                if is_new or not is_gone(error.status, error.said):
                     raise
             is_new = True
             del ask.memory[_ID]
@@ -104,6 +104,9 @@ class CopilotStudioAgent:
                     continue
                 if activity.type == "endOfConversation":
                     ask.memory.pop(_ID, None)
+                failed = error_told(self.name, activity.text) if activity.type == "message" else None
+                if failed is not None:
+                    raise failed
                 yield activity
         if pieces.is_open:
             raise AgentUnavailable(self.name, "broke off in the middle of its answer")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 from inturn.agents.protocol import Ask, Situation
-from inturn.agents.schema import describe
+from inturn.agents.schema import answer_schema, describe
 from inturn.workflows.definition import FieldDefinition
 
 _DATA = (
@@ -22,14 +22,25 @@ _ANSWER = """Answer with one JSON object:
   "complete" when the user has confirmed, "research" when something must be looked up, "error" when you cannot go on.
 - citations: sources that you used, with title and url; usually none."""
 
+_OPENED = "(The user has opened the conversation.)"
 
-def messages(ask: Ask) -> list[dict[str, str]]:
-    """The messages of one chat completion."""
-    made = [{"role": "system", "content": system_text(ask)}]
-    made += [{"role": said.role, "content": said.text} for said in ask.history]
-    words = user_text(ask)
-    if words:
-        made.append({"role": "user", "content": words})
+
+def messages(ask: Ask, *, with_schema: bool = False) -> list[dict[str, str]]:
+    """The messages of one chat completion. `with_schema`: the endpoint is not told the schema in any other way.
+
+    The templates of many open models (Mistral, Gemma) refuse a request in which user and assistant do not alternate.
+    """
+    made = [{"role": "system", "content": system_text(ask, with_schema=with_schema)}]
+    lines = [*((said.role, said.text) for said in ask.history), ("user", user_text(ask))]
+    for role, text in lines:
+        if not text:
+            continue
+        if made[-1]["role"] == role:
+            made[-1]["content"] += f"\n\n{text}"
+            continue
+        if role == "assistant" and len(made) == 1:
+            made.append({"role": "user", "content": _OPENED})
+        made.append({"role": role, "content": text})
     return made
 
 
@@ -40,11 +51,14 @@ def user_text(ask: Ask) -> str:
     return f"The user submitted a form. Its data as JSON:\n{data}"
 
 
-def system_text(ask: Ask) -> str:
+def system_text(ask: Ask, *, with_schema: bool = False) -> str:
     parts = [ask.instructions.strip(), _DATA]
     if ask.situation is not None:
         parts[1:1] = _workflow(ask.situation)
         parts.append(_ANSWER)
+        if with_schema:
+            schema = json.dumps(answer_schema(ask.situation.definition), ensure_ascii=False)
+            parts.append(f"Nothing but the object, which must fit this JSON schema:\n{schema}")
     return "\n\n".join(part for part in parts if part)
 
 

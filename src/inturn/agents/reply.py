@@ -9,6 +9,14 @@ import re
 
 _SHORT_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _LONE = re.compile("[\ud800-\udfff]")
+_FENCE = re.compile(r"\s*(?:```(?:json)?\s*)?", re.IGNORECASE)
+_HALF_FENCE = re.compile(r"\s*(?:`{1,2}|```j?s?o?)?", re.IGNORECASE)
+
+
+def lead_of(text: str) -> int:
+    """How many characters stand before the object: blanks, and the fence that models put around JSON."""
+    found = _FENCE.match(text)
+    return found.end() if found else 0
 
 
 def is_high(char: str) -> bool:
@@ -45,7 +53,7 @@ class ReplyScanner:
         self.is_plain: bool | None = None
         """`None` until something was said."""
         self.has_reply = False
-        self._lead = ""  # white space, until it is known what it leads to
+        self._lead = ""  # white space and a fence, until it is known what they lead to
         self._depth = 0
         self._key = ""
         self._is_key = False  # the string that comes next at depth 1 is a key
@@ -56,10 +64,12 @@ class ReplyScanner:
     def feed(self, text: str) -> str:
         if self.is_plain is None:
             text, self._lead = self._lead + text, ""
-            if not text.strip():
+            lead = lead_of(text)
+            if lead == len(text) or _HALF_FENCE.fullmatch(text):
                 self._lead = text
                 return ""
-            self.is_plain = not text.lstrip().startswith("{")
+            self.is_plain = text[lead] != "{"
+            text = text if self.is_plain else text[lead:]
         return text if self.is_plain else "".join(map(self._next, text))
 
     def _next(self, char: str) -> str:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from inturn.agents.activity import Activity
-from inturn.agents.reply import mended
+from inturn.agents.reply import lead_of, mended
 
 
 def _no_number(name: str) -> None:
@@ -20,7 +20,7 @@ _DECODER = json.JSONDecoder(strict=False, parse_constant=_no_number)
 def answer_of(text: str) -> Activity | None:
     """The message that a JSON answer is; `None` if it is no object with a `reply`."""
     try:
-        found, _ = _DECODER.raw_decode(text.strip())
+        found, _ = _DECODER.raw_decode(text, lead_of(text))
     except (ValueError, RecursionError):
         return None
     if not isinstance(found, dict) or not isinstance(found.get("reply"), str):

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 from inturn.agents.protocol import Agent, Ask
 from inturn.app import InTurn
 from inturn.conversations.chat import Change, Chat, ChatMessage, ChatMoved, NewAnswer, Outcome
 from inturn.conversations.chats import ConversationStore, iso_time
-from inturn.conversations.choosing import Choice, choose, history_of
+from inturn.conversations.choosing import WORKFLOW, Choice, choose, history_of, said_of, suspects
+from inturn.conversations.delivering import deliver
 from inturn.conversations.event import BusyPolicy, VisitorMessage
 from inturn.conversations.graph.walk import Tool, ToolContext, Walk
 from inturn.conversations.patch import difference
@@ -43,6 +43,8 @@ _OURS = (StoreUnavailable, LockError, LaneTimeout, CommitUnknown, ChatMoved)
 """Errors that have nothing to do with what was asked."""
 _PASSING = (*_OURS, AgentTimeout, AgentUnavailable, HandlerTimeout, HandlerSignal)
 """Errors after which asking at once for less would hardly help."""
+_AWAY = (AgentTimeout, AgentUnavailable)
+"""But these may come from what has failed before: a question that no agent comes to an end with."""
 
 MEMORY = "agent_memory"
 MOST_LOOKS = 5
@@ -63,12 +65,17 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one turn is to answer in one conversation. `is_narrow`: nothing but its own messages."""
+    """What one turn is to answer in one conversation. `is_last`: it gets no other attempt.
+
+    `is_narrow`: nothing but its own messages, after an answer with those of `left_out` has failed.
+    """
 
     turn: Turn[Any]
     policy: BusyPolicy
     events: Sequence[VisitorMessage]
+    is_last: bool = False
     is_narrow: bool = False
+    left_out: tuple[str, ...] = ()
 
     @property
     def event(self) -> VisitorMessage:
@@ -99,6 +106,7 @@ class Answering:
                 if look == MOST_LOOKS:
                     raise
                 log.info("%s: deciding anew", moved)
+                Speaker(work.turn, work.event.conversation_id).restart()
         raise AssertionError("the last look returns or raises")
 
     async def absent(self, event: VisitorMessage) -> None:
@@ -125,29 +133,43 @@ class Answering:
             return None
         if project.deliver is not None:
             self.app.runtime.handler(project.deliver)  # before anybody is asked: an unknown one could not be sent to
-        if work.turn.attempt > 1:  # a process that died while it answered has counted nothing
-            await self._count(work, [message for message in choice.burst if message.tries == 0])
+        history = history_of(chat, choice, self.history, work.is_narrow)
+        if work.turn.attempt > 1:
+            await self._foresee(work, choice)
         try:
-            return await self._speak(work, project, chat, choice)
+            return await self._speak(work, project, chat, choice, history)
         except _OURS:
             raise
         except Exception as error:
-            await self._count(work, choice.burst)
-            if isinstance(error, _PASSING) or not choice.is_wide:
+            await self._note(work, Change(tried=_ids(choice.burst), fence=work.turn.fence))
+            others = suspects(chat, (*choice.burst, *history), work.own)
+            is_worth_it = not isinstance(error, _PASSING) or (
+                isinstance(error, _AWAY) and any(other.has_failed for other in others)
+            )
+            if work.is_narrow or not others or not is_worth_it:
                 raise
-            # another message that waits may be at fault: it must not cost this one its answer, now and for ever
+            # another message may be at fault: it must not cost this one its answer, now and for ever
             log.warning("conversation=%s: answering its own messages alone: %s", event.conversation_id, error)
             Speaker(work.turn, event.conversation_id).restart()
-            return await self._answer(replace(work, is_narrow=True))
+            return await self._answer(replace(work, is_narrow=True, left_out=_ids(others)))
 
-    async def _count(self, work: Work, tried: Sequence[ChatMessage]) -> None:
-        """From now on only their own turns try them. As far as it can be written: an error must not be hidden."""
-        ids = tuple(message.id for message in tried)
-        if ids:
-            try:
-                await self._save(work, Change(tried=ids, fence=work.turn.fence))
-            except Exception as error:  # noqa: BLE001 - also that of someone else's store
-                log.warning("conversation=%s: a failed try was not counted: %s", work.event.conversation_id, error)
+    async def _foresee(self, work: Work, choice: Choice) -> None:
+        """A process that died while it answered has counted nothing, and one that dies in the last attempt will say
+        nothing: if we get that far, we say it better.
+        """
+        died_over = _ids(message for message in choice.burst if message.tries == 0)
+        outcomes: dict[str, Outcome] = {
+            message.id: "failed" for message in choice.burst if work.is_last and message.is_waiting
+        }
+        if died_over or outcomes:
+            await self._note(work, Change(outcomes, fence=work.turn.fence, tried=died_over, left_out=died_over))
+
+    async def _note(self, work: Work, change: Change) -> None:
+        """As far as it can be written: an error must not be hidden."""
+        try:
+            await self._save(work, change)
+        except Exception as error:  # noqa: BLE001 - also that of someone else's store
+            log.warning("conversation=%s: a failed try was not noted: %s", work.event.conversation_id, error)
 
     async def _closed_gate(self, project: ProjectSettings | None, event: VisitorMessage) -> str:
         if project is None or not project.enabled:
@@ -168,9 +190,10 @@ class Answering:
                 return None
         return await self.conversations.get(event.conversation_id, event.tenant_id) if missing else chat
 
-    async def _speak(self, work: Work, project: ProjectSettings, chat: Chat, choice: Choice) -> Answer | None:
-        event, metadata = work.event, deepcopy(chat.metadata)
-        history = history_of(chat, choice, self.history, work.is_narrow)
+    async def _speak(
+        self, work: Work, project: ProjectSettings, chat: Chat, choice: Choice, history: Sequence[ChatMessage]
+    ) -> Answer | None:
+        event, metadata, before = work.event, deepcopy(chat.metadata), said_of(history)
         speaker = Speaker(work.turn, event.conversation_id)
         speaker.typing()
 
@@ -179,7 +202,7 @@ class Answering:
             memory = kept if isinstance(kept, dict) else {}
             told = "\n\n".join(text for text in (project.instructions, instructions) if text)
             question = Ask(
-                event.conversation_id, choice.text, choice.text, history=history, instructions=told, memory=memory
+                event.conversation_id, choice.text, choice.text, history=before, instructions=told, memory=memory
             )  # fmt: skip
             words = await ask_agent(self.agent, question, speaker)
             if memory:
@@ -190,14 +213,16 @@ class Answering:
             text, by = await ask(""), self.agent.name
         else:
             walk = Walk(project.graph, metadata, choice.text, ask, self.tools, _context_of(work, choice))
-            text, by = (await walk.go())[:MAX_ANSWER], self.agent.name if walk.has_asked else "workflow"
+            text, by = (await walk.go())[:MAX_ANSWER], self.agent.name if walk.has_asked else WORKFLOW
         answer = None
         if text.strip():
             answers = tuple(message.id for message in choice.burst)
             answer = NewAnswer(uuid.uuid4().hex, text, iso_time(self.app), answers, by)
         outcomes = _outcomes(choice, "answered" if answer is not None else "unanswered")
+        # nobody may be there to try them by themselves: if someone is, it answers them all the same
+        outcomes |= {message.id: "failed" for message in chat.waiting() if message.id in work.left_out}
         patch = difference(chat.metadata, metadata)
-        saved = await self._save(work, Change(outcomes, answer, patch, work.turn.fence))
+        saved = await self._save(work, Change(outcomes, answer, patch, work.turn.fence, left_out=work.left_out))
         if answer is None:
             _tell_unanswered(event, "the answer is empty")
         return self._found(work, project, saved, "" if answer is None else answer.id)
@@ -218,36 +243,18 @@ class Answering:
             new = [message for message in chat.messages if written and message.id == written and message.answers]
             related = mine | {answer.seq: answer for answer in (*by, *new) if answer is not None}
             for seq in sorted(related):
-                self._deliver(work, project.deliver, related[seq])
+                deliver(work.turn, work.event, project.deliver, related[seq])
         return read_answer(chat, mine[max(mine)]) if mine else None
-
-    def _deliver(self, work: Work, handler: str, answer: ChatMessage) -> None:
-        """A turn that was cut off after `save` has delivered nothing, so it is sent in any case, once by its id.
-
-        What is older than the handler remembers ids is not sent again: it was committed long ago.
-        """
-        age_s = self.app.runtime.now_s() - datetime.fromisoformat(answer.at).timestamp()
-        if age_s * 1000 >= self.app.runtime.handler(handler).timing.window_ms:
-            return
-        event = work.event
-        body = {
-            "conversation_id": event.conversation_id,
-            "project_id": event.project_id,
-            "visitor_uid": event.visitor_uid,
-            "tenant_id": event.tenant_id,
-            "message_id": answer.id,
-            "text": answer.text,
-            "answers": answer.answers,
-            "agent": answer.agent,
-            "at": answer.at,
-        }
-        work.turn.send(handler, body, message_id=f"{event.conversation_id}/{answer.id}")
 
 
 def read_answer(chat: Chat, message: ChatMessage) -> Answer:
     return Answer(
         chat.conversation_id, message.id, message.seq, message.text, tuple(message.answers), message.agent, message.at
     )
+
+
+def _ids(messages: Iterable[ChatMessage]) -> tuple[str, ...]:
+    return tuple(message.id for message in messages)
 
 
 def _outcomes(choice: Choice, outcome: Outcome) -> dict[str, Outcome]:

@@ -13,6 +13,8 @@ from inturn.errors import AgentRejected
 
 MOST_MESSAGES = 500
 MOST_TEXT = 4_000_000
+LEAST_TEXT = 40
+"""An activity counts as so many characters at least: one that says nothing costs time as well."""
 
 
 async def activities_of(agent: Agent, ask: Ask) -> AsyncGenerator[Activity, None]:
@@ -25,7 +27,7 @@ async def activities_of(agent: Agent, ask: Ask) -> AsyncGenerator[Activity, None
             if activity is None:
                 continue
             messages += activity.type == "message"
-            length += len(activity.text)
+            length += max(LEAST_TEXT, len(activity.text))
             if messages > MOST_MESSAGES or length > MOST_TEXT:
                 raise AgentRejected(agent.name, "answers without end")
             yield activity

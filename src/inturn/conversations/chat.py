@@ -41,6 +41,8 @@ class ChatMessage(BaseModel):
     """`outcome` is of visitors' messages (`None`: it waits), `answers` and `agent` are of assistants'.
 
     `policy` is the one that it came under first (`None`: nobody said), `tries` are the failed attempts to answer it.
+    `is_left_out`: only turns of its own try it. An answer failed with it and came through without it, or a process may
+    have died over it. `settled_at`: the number that the next message was to have when it got its outcome.
     """
 
     seq: int
@@ -53,6 +55,8 @@ class ChatMessage(BaseModel):
     agent: str = ""
     policy: BusyPolicy | None = None
     tries: int = 0
+    is_left_out: bool = False
+    settled_at: int = 0
 
     @property
     def is_waiting(self) -> bool:
@@ -64,6 +68,15 @@ class ChatMessage(BaseModel):
         busy may have dropped the very message that is being answered.
         """
         return self.role == "visitor" and self.outcome in (None, "failed", "dropped")
+
+    @property
+    def is_open(self) -> bool:
+        """It waits, or has failed: whoever answers next should have seen it."""
+        return self.role == "visitor" and self.outcome in (None, "failed")
+
+    @property
+    def has_failed(self) -> bool:
+        return self.outcome == "failed" or self.tries > 0
 
 
 class Gone(BaseModel):
@@ -98,7 +111,8 @@ class NewAnswer:
 class Change:
     """One write to a chat. `fence`: of the turn that makes it; `None` for one that is made outside of any turn.
 
-    `tried`: ids of messages whose answer has failed once more. `retracted`: of waiting ones that no lane has taken.
+    `tried`: ids of messages whose answer has failed once more. `left_out`: of those that only their own turns try from
+    now on. `retracted`: of waiting ones that no lane has taken.
     """
 
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
@@ -106,6 +120,7 @@ class Change:
     patch: Patch = ()
     fence: int | None = None
     tried: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     retracted: tuple[str, ...] = ()
 
 
@@ -166,13 +181,17 @@ class Chat(BaseModel):
         settled = {message_id: self._to_settle(message_id, change) for message_id in change.outcomes}
         metadata = _patched(change.patch, self.metadata)
         for message_id, found in settled.items():
-            found.outcome = change.outcomes[message_id]
+            found.outcome, found.settled_at = change.outcomes[message_id], self.next_seq
         for message_id in change.tried:
             tried = self.said(message_id)
             if tried is not None:
                 tried.tries += 1
                 if tried.outcome == "dropped":  # by a repeat that found its own turn running: it was never given up
                     tried.outcome = None
+        for message_id in change.left_out:
+            left_out = self.said(message_id)
+            if left_out is not None:
+                left_out.is_left_out = True
         self.messages = [m for m in self.messages if not (m.is_waiting and m.id in change.retracted)]
         answer = change.answer
         if answer is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from inturn.agents.protocol import Said
@@ -12,13 +12,15 @@ from inturn.conversations.event import BusyPolicy
 _GATHERING = ("merge", "interrupt")
 _REPLACING = ("latest", "rollback")
 
+WORKFLOW = "workflow"
+"""Who has answered, where a graph did without asking an agent."""
+
 
 class Choice(NamedTuple):
-    """`burst`: gets one answer. `superseded`: will never get one. `is_wide`: the burst has more than was asked for."""
+    """`burst`: gets one answer. `superseded`: will never get one."""
 
     burst: list[ChatMessage]
     superseded: list[ChatMessage]
-    is_wide: bool
 
     @property
     def text(self) -> str:
@@ -28,38 +30,50 @@ class Choice(NamedTuple):
 def choose(chat: Chat, policy: BusyPolicy, own: Collection[str], is_narrow: bool) -> Choice:
     """`own` are the ids that the turn is for; `is_narrow`: it looks at nothing else.
 
-    What has failed before is answered by its own turns alone: it may be what the agent cannot take. An empty burst: all
-    of its own are settled already.
+    What others have failed over is answered by its own turns alone. An empty burst: all of its own are settled already.
     """
     mine = [message for message in chat.messages if message.id in own and message.may_be_answered]
     if not mine:
-        return Choice([], [], False)
-    others = [message for message in chat.waiting() if message.id not in own]
-    if is_narrow or policy not in _GATHERING + _REPLACING:
-        others = []
-    fresh = [message for message in others if message.tries == 0]
-    pool = sorted(mine + fresh, key=lambda message: message.seq)
+        return Choice([], [])
+    others = [message for message in chat.messages if message.is_open and message.id not in own and not is_narrow]
+    if policy in _GATHERING:
+        since = max((message.seq for message in chat.messages if message.role == "assistant"), default=0)
+        taken = [m for m in others if not m.is_left_out and (m.is_waiting or m.seq > since)]
+        return Choice(sorted(mine + taken, key=lambda message: message.seq), [])
     if policy in _REPLACING:
-        newest = pool[-1]
-        older = [message for message in mine + others if message.seq < newest.seq]
-        return Choice([newest], older, bool(fresh))
-    return Choice(pool, [], bool(fresh))
+        waiting = [message for message in others if message.is_waiting]
+        newest = max(mine + [m for m in waiting if not m.has_failed], key=lambda message: message.seq)
+        return Choice([newest], [message for message in mine + waiting if message.seq < newest.seq])
+    return Choice(mine, [])
 
 
-def history_of(chat: Chat, choice: Choice, most: int, is_narrow: bool) -> tuple[Said, ...]:
+def history_of(chat: Chat, choice: Choice, most: int, is_narrow: bool) -> list[ChatMessage]:
     """The newest messages, oldest first, without the burst and without what waits behind it.
 
-    What has failed is left out, and by a narrow turn all that wait: one of them may be what the agent cannot take.
+    What others have failed over is left out, and by a narrow turn all that no agent has answered: one of them may be
+    what it cannot take.
     """
-    if most == 0:
-        return ()
     burst = {message.seq for message in choice.burst}
     first = min(burst)
-    before = [
-        message
-        for message in chat.messages
-        if message.seq not in burst
-        and message.outcome != "failed"
-        and not (message.is_waiting and (is_narrow or message.tries or message.seq > first))
-    ]
-    return tuple(Said("user" if m.role == "visitor" else "assistant", m.text) for m in before[-most:])
+    taken = _taken(chat)
+
+    def is_told(message: ChatMessage) -> bool:
+        if message.seq in burst or (message.is_waiting and message.seq > first):
+            return False
+        return message.role == "assistant" or message.id in taken or not (is_narrow or message.is_left_out)
+
+    return [message for message in chat.messages if is_told(message)][-most:] if most else []
+
+
+def suspects(chat: Chat, told: Iterable[ChatMessage], own: Collection[str]) -> list[ChatMessage]:
+    """Others of those that an agent was told which no agent has answered yet."""
+    taken = _taken(chat)
+    return [each for each in told if each.role == "visitor" and each.id not in taken and each.id not in own]
+
+
+def _taken(chat: Chat) -> set[str]:
+    return {answered for message in chat.messages if message.agent != WORKFLOW for answered in message.answers}
+
+
+def said_of(messages: Iterable[ChatMessage]) -> tuple[Said, ...]:
+    return tuple(Said("user" if message.role == "visitor" else "assistant", message.text) for message in messages)

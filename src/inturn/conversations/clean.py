@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic_core import to_json
+
+T = TypeVar("T")
 
 MAX_DEPTH = 24
 MAX_NAMES = 2000
@@ -27,6 +29,17 @@ def plain(value: Any, limit: int) -> Any:
     if len(to_json(copied)) > limit:
         raise NotPlain(f"more than {limit} bytes long")
     return copied
+
+
+def first(values: list[T], limit: int) -> list[T]:
+    """The first of them, as many as are JSON of at most `limit` bytes together."""
+    kept = []
+    for value in values:
+        limit -= len(to_json(value)) + 1
+        if limit < 0:
+            break
+        kept.append(value)
+    return kept
 
 
 def _copy(value: Any, depth: int, left: list[int]) -> Any:
@@ -56,4 +69,4 @@ def _copy(value: Any, depth: int, left: list[int]) -> Any:
         if left[0] < 0:
             raise NotPlain(f"more than {MAX_NAMES} values")
         return [_copy(inner, depth - 1, left) for inner in value]
-    raise NotPlain(f"a {type(value).__name__} is no JSON")
+    raise NotPlain(f"a {type(value).__name__}, which is no JSON")

@@ -18,8 +18,10 @@ MAX_TEXT = 8000
 MAX_ID_BYTES = 240
 """Two ids and the prefix of a lane fit into one name of the store."""
 
-WRITE_WAIT_S = 10.0
-"""How long a write to a chat, a project or a presence waits for those before it."""
+WRITE_WAIT_S = 15.0
+"""How long a write to a chat, a project or a presence waits for those before it: longer than one that was killed
+keeps the lane, or its death would cost someone else's message.
+"""
 
 Kind = Literal["visitor", "chat", "project", "presence"]
 BusyPolicy = Literal["merge", "queue", "drop", "reject", "interrupt", "rollback", "latest"]

@@ -19,7 +19,7 @@ from inturn.agents.signature import signature_of
 from inturn.conversations import clean
 from inturn.conversations.asking import activities_of, kept_memory
 from inturn.conversations.messages import NormalizedMessage, normalize_activities
-from inturn.conversations.parse import ParsedTurn
+from inturn.conversations.parse import ParsedTurn, errors_of
 from inturn.conversations.response import Progress, StateView, TurnMeta, WorkflowResponse
 from inturn.conversations.state import WorkflowState
 from inturn.errors import AgentTimeout, AgentUnavailable, InTurnError
@@ -138,6 +138,7 @@ def _merge(
     filled_in = {name: value for name, value in (given.card or {}).items() if value != ""}
     submitted = [(name, value) for name, value in filled_in.items() if name in definition.by_name]
     accepted: dict[str, Any] = {}
+    wrong: list[str] = []
     for name, value in [*submitted, *parsed.data.items()]:
         field = definition.by_name.get(name)
         if field is not None and value is None:  # not known yet
@@ -145,12 +146,14 @@ def _merge(
         try:
             accepted[name] = value if field is None else field.check(value)
         except ValueError as error:
-            parsed.errors.append(f"{name}: {error}")
+            wrong.append(f"{name}: {error}")
+    collected: dict[str, Any] = {}
     try:
-        return state.collect(accepted)
+        collected = state.collect(accepted)
     except clean.NotPlain as error:
-        parsed.errors.append(f"the collected data would be {error}: nothing of this turn was added to it")
-        return {}
+        wrong.append(f"the collected data would be {error}: nothing of this turn was added to it")
+    parsed.errors = errors_of(parsed.errors + wrong)
+    return collected
 
 
 def _move(

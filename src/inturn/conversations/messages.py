@@ -17,8 +17,8 @@ MAX_TEXT = 8_000
 MAX_CARD = 32 * 1024
 MAX_PAYLOAD = 32 * 1024
 MAX_CITATIONS = 20
-MAX_ALL = 96 * 1024
-"""Bytes of all messages of one turn: the response must fit a duplicate mark."""
+MAX_ALL = 60 * 1024
+"""Bytes of all messages of one turn: the response must fit a duplicate mark, beside all that is collected."""
 
 # What providers tell about a message rather than with it.
 _ABOUT = frozenset({AGENT, "streaminfo", "mention", "clientInfo", "ProductInfo", "https://schema.org/Message", "place"})

@@ -17,11 +17,15 @@ from inturn.conversations import clean
 from inturn.conversations.messages import MAX_PAYLOAD, NormalizedMessage, citation_of
 from inturn.workflows.definition import RESERVED, NextAction
 
-_OPENING = re.compile(r"```[ \t]*(?P<json>json)?\s*(?=\{)", re.IGNORECASE)
+# `*+` gives nothing back: many blanks would be tried in every division of them
+_OPENING = re.compile(r"```[ \t]*+(?P<json>json)?\s*+(?=\{)", re.IGNORECASE)
 _CLOSING = re.compile(r"\s*```")
 _BEGINS = re.compile(r"[\[{]")
 _CONFIDENCE = {"value": 0.95, "entities": 0.7, "text": 0.4}
 _ACTIONS = get_args(NextAction)
+MAX_CITED = 16 * 1024
+MAX_ERRORS = 8 * 1024
+"""Bytes of all of them."""
 _MOST_OBJECTS = 40
 """So many opening brackets of a text are tried."""
 
@@ -47,12 +51,14 @@ class _Found(NamedTuple):
 
 
 def parse_turn(messages: Sequence[NormalizedMessage]) -> ParsedTurn:
-    citations = [citation for message in messages for citation in message.citations]
+    cited = [citation for message in messages for citation in message.citations]
     errors = [f"message {message.id}: {message.problem}" for message in messages if message.problem]
     found = _in_payloads(messages) or _in_texts(messages, errors)
     if found is None:
         kind: Literal["passthrough", "parse_error"] = "parse_error" if errors else "passthrough"
-        return ParsedTurn(kind=kind, messages=_shown(messages), citations=citations, errors=errors)
+        return ParsedTurn(
+            kind=kind, messages=_shown(messages), citations=clean.first(cited, MAX_CITED), errors=errors_of(errors)
+        )
     said = found.payload
     action = _first(said, "nextAction", "next_action")
     action = action.casefold() if isinstance(action, str) else action
@@ -70,11 +76,16 @@ def parse_turn(messages: Sequence[NormalizedMessage]) -> ParsedTurn:
         prompt=prompt,
         messages=shown,
         confidence=found.confidence,
-        citations=citations + _listed_citations(said.get("citations")),
-        errors=errors + [words for words in map(_words, _list(said.get("errors"))) if words],
+        citations=clean.first(cited + _listed_citations(said.get("citations")), MAX_CITED),
+        errors=errors_of(errors + [words for words in map(_words, _list(said.get("errors"))) if words]),
         input_type=_words(_first(said, "inputType", "input_type"))[:50] or None,
         choices=[_words(choice)[:200] for choice in _list(said.get("choices")) if isinstance(choice, str)],
     )
+
+
+def errors_of(found: list[str]) -> list[str]:
+    """As they are told: each of them short, and not too many."""
+    return clean.first([clean.text(error, 500) for error in found], MAX_ERRORS)
 
 
 def _in_payloads(messages: Sequence[NormalizedMessage]) -> _Found | None:

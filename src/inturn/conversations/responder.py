@@ -21,7 +21,7 @@ from inturn.conversations.graph.walk import Tool
 from inturn.conversations.presence import LanePresence, Presence
 from inturn.conversations.projects import LaneProjects, Projects
 from inturn.conversations.visitor_lock import VisitorLocks, holding
-from inturn.errors import Interrupted, LaneBusy, LaneError, MailboxFull, UnknownConversation
+from inturn.errors import Interrupted, LaneBusy, LaneError, MailboxFull, StoreUnavailable, UnknownConversation
 from inturn.lanes.effects import Turn
 from inturn.lanes.inline import InlineBusy
 from inturn.lanes.policy import Busy
@@ -117,7 +117,10 @@ class VisitorResponder:
             # as in a burst of the lane, the last attempt of a message is by itself: another one may be at fault
             is_last = turn.served is not None and turn.attempt >= turn.served.retry.attempts
             try:
-                answers = [await self._answer(Work(turn, policy, events, is_last)) for events in chats.values()]
+                answers = [
+                    await self._answer(Work(turn, policy, events, is_last, is_narrow=is_last))
+                    for events in chats.values()
+                ]
             except Exception as error:
                 await self._tell_dead(turn, error)
                 raise
@@ -133,11 +136,15 @@ class VisitorResponder:
         return run
 
     async def _tell_dead(self, turn: Turn[Any], error: Exception) -> None:
-        """What becomes a dead letter waits no longer: the chat says that it failed, as far as that can be written."""
+        """What becomes a dead letter waits no longer."""
         served = turn.served
-        if served is None or turn.lost or turn.size > 1 or served.retry.judge(error, turn.attempt).how != "dead":
+        if served is not None and turn.size == 1 and served.retry.judge(error, turn.attempt).how == "dead":
+            await self._tell_failed(turn, turn.body, error)
+
+    async def _tell_failed(self, turn: Turn[Any], message: VisitorMessage, error: Exception) -> None:
+        """The chat says that it failed, as far as that can be written."""
+        if turn.lost or isinstance(error, StoreUnavailable):
             return
-        message: VisitorMessage = turn.body
         try:
             await self._settle(message, Change({message.message_id: "failed"}, fence=turn.fence))
         except Exception as failure:  # noqa: BLE001 - also that of someone else's store: the turn's own error counts
@@ -146,7 +153,7 @@ class VisitorResponder:
     async def handle_visitor_message(self, event: VisitorMessage | Mapping[str, Any]) -> Answer | None:
         """Answer a message, and wait for that. `None`: there is no answer, and the chat says why (`outcome`).
 
-        An error of the agent, a tool or a part is raised as it is. The message then still waits in its chat: call again
+        An error of the agent, a tool or a part is raised as it is. The message is `failed` in its chat then: call again
         with the same id.
         """
         message = read_event(event)
@@ -172,7 +179,11 @@ class VisitorResponder:
                     interruptible=policy in _INTERRUPTING,
                     shares=PREFIX + message.lock_name if self._shares else None,
                 ) as turn:
-                    return await self._answer(Work(turn, policy, [message]))
+                    try:
+                        return await self._answer(Work(turn, policy, [message]))
+                    except Exception as error:
+                        await self._tell_failed(turn, message, error)
+                        raise
             except Interrupted as interrupted:
                 if interrupted.name != message.lane:
                     raise

@@ -99,4 +99,4 @@ class SessionView(BaseModel):
     card: dict[str, Any] | None
     """Of the step that is worked on, with what is known of it, if it has one."""
     expires_in_s: float | None
-    """`None` while a turn waits or runs."""
+    """`None` while turns wait, and for one that is not adopted yet."""

@@ -10,12 +10,13 @@ from typing import Any
 
 from inturn.agents.protocol import Agent
 from inturn.app import InTurn
+from inturn.conversations import clean
 from inturn.conversations.config import OrchestratorConfig
 from inturn.conversations.event import nothing
 from inturn.conversations.looking import look
 from inturn.conversations.messages import NormalizedMessage
 from inturn.conversations.parse import ParsedTurn
-from inturn.conversations.plain import WorkflowStateStore
+from inturn.conversations.plain import PREFIX, WorkflowStateStore
 from inturn.conversations.response import Progress, SessionView, StateView, TurnMeta, WorkflowResponse
 from inturn.conversations.state import BusyTurn, Owner, WorkflowState
 from inturn.errors import DefinitionError, LaneTimeout, StateMismatch, UnknownConversation
@@ -53,14 +54,14 @@ class Sessions:
         self.definitions = definitions
         self._plain = plain
         self._owners: OrderedDict[str, Owner] = OrderedDict()
-        """Of the sessions that were seen here last: they never change."""
+        """Of the sessions that were seen here last: they never change while a session lives."""
 
     async def start(self, owner: Owner, name: str | None, busy: BusyTurn, agent: Agent) -> WorkflowResponse:
         started_at = clock.now()
         definition = self.definition_named(name or next(iter(self.definitions)))
         state = WorkflowState(conversation_id=secrets.token_hex(16), definition=definition.id, owner=owner, busy=busy)
         state.stand_at(definition)
-        step = definition.steps[min(state.current_step, len(definition.steps) - 1)]
+        step = definition.steps[state.current_step % len(definition.steps)]  # where nothing is required, the first
         if first := step.missing({}):
             state.suggested_input_type, state.choices = first[0].type, list(first[0].choices)
         messages = opening(definition, step)
@@ -92,11 +93,9 @@ class Sessions:
         """Before a turn is asked for: whoever is not its owner must not make the conversation busy either."""
         if owner is None:
             return
-        known = self._owners.get(conversation_id)
-        if known is None:
+        # one that is known here may have ended since, and its name may be used again by another service
+        if self._owners.get(conversation_id) != owner:
             await self.peek(conversation_id, owner)
-        elif known != owner:
-            raise UnknownConversation(conversation_id)
 
     def _know(self, state: WorkflowState) -> None:
         self._owners[state.conversation_id] = state.owner
@@ -115,12 +114,16 @@ class Sessions:
         if self._plain is None:
             return None
         try:
-            return await self._plain.get(conversation_id)
+            found = await self._plain.get(conversation_id)
         except StateMismatch as error:
             if owner is None:
                 raise
             log.warning("%s", error)  # whose it is cannot be read, so it is nobody's
             return None
+        try:
+            return None if found is None else must_own(found, conversation_id, owner).adopted()
+        except clean.NotPlain as error:
+            raise StateMismatch(f"{PREFIX}{conversation_id}", str(error), is_lane=False) from error
 
     async def peek(self, conversation_id: str, owner: Owner | None) -> WorkflowState:
         """As it is stored, without a turn."""
@@ -129,6 +132,7 @@ class Sessions:
     async def view(self, conversation_id: str, owner: Owner | None, agent: Agent) -> SessionView:
         state, info = await self._look(conversation_id, owner)
         definition = self.definition_of(state)
+        state.stand_at(definition)  # as its next turn will find it
         return SessionView(
             conversation_id=conversation_id,
             agent=agent.name,

@@ -80,6 +80,25 @@ class WorkflowState(BaseModel):
         self.collected_data = clean.plain(merged, MAX_COLLECTED)
         return fresh
 
+    def adopted(self) -> WorkflowState:
+        """A copy of what others wrote, within our bounds. Raises `NotPlain` where only losing data would help."""
+        try:
+            collected_data = clean.plain(self.collected_data, MAX_COLLECTED)
+            memory = clean.plain(self.memory, MAX_MEMORY)
+        except clean.NotPlain as error:
+            raise clean.NotPlain(f"its collected data or its memory is {error}") from error
+        lines = self.history[-MAX_HISTORY:]
+        return self.model_copy(
+            update={
+                "collected_data": collected_data,
+                "memory": memory,
+                "history": [Line(role=line.role, text=clean.text(line.text, MAX_HISTORY_TEXT)) for line in lines],
+                "answered": dict(list(self.answered.items())[-MAX_ANSWERED:]),
+                "last_recommendation": clean.text(self.last_recommendation, MAX_HISTORY_TEXT),
+                "choices": [clean.text(choice, 200) for choice in self.choices[:50]],
+            }
+        )
+
     def remember(self, role: Role, text: str) -> None:
         if text.strip():
             line = Line(role=role, text=clean.text(text, MAX_HISTORY_TEXT))

@@ -29,7 +29,8 @@ class Kind:
 
 _ALL = (
     Kind("bad-request", 400, "The request cannot be read", "There was an error parsing the body."),
-    Kind("not-authenticated", 401, "The request says not who calls", "Send your API key: Authorization: Bearer <key>."),
+    Kind("not-authenticated", 401, "The request does not say who calls",
+         "Send your API key: Authorization: Bearer <key>."),
     Kind("card-not-allowed", 403, "The workflow has no such card or action",
          "card 'other': workflow 'support_intake' has no such card"),
     Kind("cross-origin", 403, "The request comes from another site",

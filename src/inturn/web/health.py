@@ -17,10 +17,13 @@ def health_routes(app: InTurn) -> APIRouter:
     router = APIRouter(tags=["health"])
     fresh = {"cache-control": "no-store"}
 
+    # many who watch a server ask with HEAD
+    @router.head("/healthz", include_in_schema=False)
     @router.get("/healthz", operation_id="health", summary="Whether the process lives")
     async def health() -> Response:
         return JSONResponse({"status": "ok"}, headers=fresh)
 
+    @router.head("/readyz", include_in_schema=False)
     @router.get(
         "/readyz", operation_id="readiness", summary="Whether the store can be reached",
         responses={503: {"description": "What is wrong"}},

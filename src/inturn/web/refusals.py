@@ -16,7 +16,7 @@ from inturn.errors import InTurnError, StateMismatch
 from inturn.problems.kinds import KINDS
 from inturn.problems.of_error import cut_off, internal_error, invalid, problem_of
 from inturn.problems.problem import Problem
-from inturn.web.asgi import ASGIApp, Event, Receive, Scope, Send
+from inturn.web.asgi import ASGIApp, Event, Receive, Scope, Send, values_of
 
 log = logging.getLogger("inturn.web")
 
@@ -51,7 +51,10 @@ class LastResort:
             nonlocal is_begun
             is_begun = True
             if event["type"] == "http.response.start":
-                event = {**event, "headers": [*event.get("headers", ()), (b"x-content-type-options", b"nosniff")]}
+                headers = [*event.get("headers", ()), (b"x-content-type-options", b"nosniff")]
+                if not values_of(headers, b"cache-control"):  # it is somebody's, and of this moment
+                    headers.append((b"cache-control", b"no-store"))
+                event = {**event, "headers": headers}
             await send(event)
 
         try:

@@ -55,8 +55,9 @@ class Server(uvicorn.Server):
             await self.lifespan.shutdown()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.force_exit = self.should_exit  # a second one, of either kind: uvicorn looks at Ctrl-C alone
         super().handle_exit(sig, frame)
-        if self.force_exit:  # a second Ctrl-C
+        if self.force_exit:
             self._cut_off()
 
     def _cut_off(self) -> None:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import date
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from inturn.workflows.patterns import BadPattern, compiled, of_whole
 
 Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
 Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
@@ -21,7 +24,7 @@ FieldType = Literal["text", "number", "integer", "date", "email", "boolean", "ch
 _EMAIL = re.compile(r"[^@\s]{1,64}@[^@\s.]+(\.[^@\s.]+)+")
 _MAX_TEXT = 4000
 _MAX_MATCHED = 200
-"""Of a text that a pattern is held against: patterns are the author's, but the text is not."""
+"""Characters of a text that a pattern is held against: patterns are the author's, but the text is not."""
 
 
 # Words about a turn or a card in what agents and cards send; everything else there is data of fields.
@@ -62,9 +65,10 @@ class FieldDefinition(_Part):
             raise ValueError("pattern: only a field of type text has one")
         if self.pattern is not None:
             try:
-                re.compile(self.pattern)
-            except re.error as error:
-                raise ValueError(f"pattern: is no regular expression: {error}") from error
+                compiled(self.pattern)
+                of_whole(self.pattern)
+            except BadPattern as error:
+                raise ValueError(f"pattern: is no regular expression that can be used here: {error}") from error
         return self
 
     @property
@@ -82,7 +86,7 @@ def _check_text(field: FieldDefinition, value: Any) -> str:
     text = str(value).strip()
     if not text or len(text) > _MAX_TEXT:
         raise ValueError(f"must have 1 to {_MAX_TEXT} characters")
-    if field.pattern is not None and (len(text) > _MAX_MATCHED or not re.fullmatch(field.pattern, text)):
+    if field.pattern is not None and (len(text) > _MAX_MATCHED or not of_whole(field.pattern).isinstance_python(text)):
         raise ValueError(f"must match {field.pattern}, with at most {_MAX_MATCHED} characters")
     return text
 
@@ -194,7 +198,7 @@ class WorkflowDefinition(_Part):
             ("field name", [field.name for field in self.fields()]),
             ("card id", [step.card.id for step in self.steps if step.card is not None]),
         ):
-            twice = sorted({name for name in names if names.count(name) > 1})
+            twice = sorted(name for name, count in Counter(names).items() if count > 1)
             if twice:
                 raise ValueError(f"steps: {what} {twice[0]!r} is used twice")
         return self

@@ -9,7 +9,7 @@ import re
 
 import yaml
 
-from inturn.workflows.tree import MAX_DEPTH, Member, Members, Node, Unreadable
+from inturn.workflows.tree import MAX_DEPTH, MAX_NODES, Member, Members, Node, Unreadable
 
 MAX_ALIASES = 100
 _TAG = "tag:yaml.org,2002:"
@@ -38,10 +38,11 @@ def read_yaml(text: str) -> Node:
 
 
 def _check_shape(text: str) -> None:
-    """One document, not too deep, few aliases: known from the events, before anything recursive looks at it."""
-    documents = aliases = depth = 0
+    """One document, not too deep or too full, few aliases: known from the events, and read no further than that."""
+    documents = aliases = depth = nodes = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         line = event.start_mark.line + 1
+        nodes += isinstance(event, yaml.NodeEvent)
         if isinstance(event, yaml.DocumentStartEvent):
             documents += 1
         elif isinstance(event, yaml.AliasEvent):
@@ -54,6 +55,8 @@ def _check_shape(text: str) -> None:
             raise Unreadable(line, "a second document begins here: keep one workflow in one file")
         if aliases > MAX_ALIASES:
             raise Unreadable(line, f"has more than {MAX_ALIASES} aliases: write things out")
+        if nodes > 2 * MAX_NODES:  # a name is one here; which values count is known when aliases are unfolded
+            raise Unreadable(line, "it holds too much")
         if depth > MAX_DEPTH:
             raise Unreadable(line, f"is nested more than {MAX_DEPTH} levels deep")
 

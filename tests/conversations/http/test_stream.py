@@ -75,6 +75,42 @@ async def test_pieces_come_as_they_are_written_and_then_the_response(site: Site)
     assert again.json() == response
 
 
+async def test_a_card_is_told_in_the_same_way_and_goes_on_when_its_client_goes_away(site: Site) -> None:
+    conversation = await site.start()
+    writing = site.agent.answer = Writing("Hel", "lo")
+    path = f"/api/v1/workflows/{conversation}/card-actions/stream"
+    card = {"card_id": "details_card", "data": {"count": 3}, "action": "submit", "message_id": "m"}
+    call = site.call(path, json.dumps(card).encode())
+    await until(lambda: "lo" in text_of(call))
+    assert (call.header("content-type") or "").startswith("text/event-stream")
+    assert read(text_of(call)) == [("typing", {}), ("token", {"text": "Hel"}), ("token", {"text": "lo"})]
+    await writing.gate.reached.wait()
+    call.disconnect()
+    call.task.cancel()  # as a server does with a request whose client has left
+    await asyncio.wait({call.task})
+    again = asyncio.create_task(site.client.post(path, json=card))
+    writing.gate.opened.set()
+    ((name, response),) = read((await again).text)
+    assert (name, response["workflow_state"]["collected_data"]) == ("response", {"count": 3})
+    assert (await site.client.post(path.removesuffix("/stream"), json=card)).json() == response
+    assert [ask.card for ask in site.agent.asked] == [{"count": 3, "cardId": "details_card", "action": "submit"}]
+
+
+async def test_what_fails_in_a_card_that_is_told_has_a_status_or_is_an_event(site: Site) -> None:
+    conversation = await site.start()
+    path = f"/api/v1/workflows/{conversation}/card-actions/stream"
+    card = {"card_id": "details_card", "data": {"count": 3}}
+    problem(await site.client.post(path, json={**card, "data": {"big": 10**200}}), 422, "invalid-request")
+    site.agent.error = AgentUnavailable("openai", "cannot be reached")
+    problem(await site.client.post(path, json=card), 502, "agent-unavailable")
+    writing = site.agent.answer = Writing("Hel", error=AgentUnavailable("openai", "broke off"))
+    writing.gate.opened.set()
+    *_, (name, told) = read((await site.client.post(path, json=card)).text)
+    assert (name, told["code"], told["instance"]) == ("problem", "agent-unavailable", path)
+    view = (await site.client.get(f"/api/v1/workflows/{conversation}")).json()
+    assert view["workflow_state"]["turn_count"] == 0
+
+
 async def test_a_restart_is_told(site: Site) -> None:
     conversation = await site.start()
 

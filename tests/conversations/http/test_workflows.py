@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from pydantic import BaseModel
 
 from inturn.conversations.http import workflow_examples as examples
+from inturn.conversations.http import workflow_models as models
 from inturn.conversations.response import SessionView, WorkflowResponse
 from tests.lanes.conftest import Gate
 from tests.web.site import ADA_KEY, BOB_KEY, KEYS, Site, opened, problem
@@ -107,10 +109,11 @@ async def test_other_policies_answer_all_that_was_written(site: Site, busy: str)
 
 async def test_a_card_or_action_that_is_not_listed_is_403(site: Site) -> None:
     conversation = await site.start()
-    path = f"/api/v1/workflows/{conversation}/card-actions"
-    problem(await site.client.post(path, json={"card_id": "other", "data": {}}), 403, "card-not-allowed")
-    wrong = {"card_id": "details_card", "data": {}, "action": "delete"}
-    problem(await site.client.post(path, json=wrong), 403, "card-not-allowed")
+    for way in ("card-actions", "card-actions/stream"):
+        path = f"/api/v1/workflows/{conversation}/{way}"
+        problem(await site.client.post(path, json={"card_id": "other", "data": {}}), 403, "card-not-allowed")
+        wrong = {"card_id": "details_card", "data": {}, "action": "delete"}
+        problem(await site.client.post(path, json=wrong), 403, "card-not-allowed")
     assert site.agent.asked == []
 
 
@@ -129,6 +132,7 @@ async def test_the_conversation_of_another_user_or_tenant_does_not_exist(sqlite_
                 await site.client.post(f"{path}/turns", json={"text": "hi"}, headers=other),
                 await site.client.post(f"{path}/turns/stream", json={"text": "hi"}, headers=other),
                 await site.client.post(f"{path}/card-actions", json=card, headers=other),
+                await site.client.post(f"{path}/card-actions/stream", json=card, headers=other),
                 await site.client.post(f"{path}/complete", headers=other),
                 await site.client.delete(path, headers=other),
             ):
@@ -162,6 +166,35 @@ async def test_a_turn_that_was_refused_as_busy_runs_when_it_is_repeated_with_its
         assert answer.json()["workflow_state"]["collected_data"] == {"name": "Ada", "email": "ada@example.com"}
 
 
-def test_the_examples_are_what_they_are_examples_of() -> None:
-    assert WorkflowResponse.model_validate(examples.RESPONSE).turn_meta.turn_number == 1
-    assert SessionView.model_validate(examples.SESSION).busy == "merge"
+MODELS: list[type[BaseModel]] = [
+    WorkflowResponse, SessionView, models.StartWorkflow, models.TakeTurn, models.SubmitCard, models.DefinitionView,
+]  # fmt: skip
+
+
+async def test_the_examples_of_the_description_are_what_they_are_examples_of(site: Site) -> None:
+    """As it is served: what is null is not in it."""
+    described = (await site.client.get("/openapi.json")).json()
+    schemas = described["components"]["schemas"]
+    found = [(name, given) for name, schema in schemas.items() for given in schema.get("examples", [])]
+    for operations in described["paths"].values():
+        for operation in operations.values():
+            for told in operation["responses"].values():
+                content = told.get("content", {}).get("application/json", {})
+                if "example" in content:
+                    found.append((content["schema"]["$ref"].rpartition("/")[2], content["example"]))
+    known = {model.__name__: model for model in MODELS}
+    assert known.keys() <= {name for name, _ in found}
+    for name, given in found:
+        if name in known:
+            known[name].model_validate(given)
+
+
+async def test_the_examples_tell_what_the_shipped_workflow_says(site: Site) -> None:
+    started = WorkflowResponse.model_validate(examples.STARTED)
+    assert (started.turn_meta.turn_number, started.progress.percent_complete) == (0, 0)
+    assert started.messages[0].text.endswith("What is your name?")
+    response = WorkflowResponse.model_validate(examples.RESPONSE)
+    assert (response.turn_meta.turn_number, response.workflow_state.current_phase) == (1, "problem")
+    view = SessionView.model_validate(examples.SESSION)
+    assert view.card is not None
+    assert (view.card["id"], view.progress) == ("problem_card", response.progress)

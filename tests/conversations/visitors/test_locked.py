@@ -177,7 +177,7 @@ class Odd(Lock):
 async def test_a_release_that_hangs_or_is_cancelled_is_a_failed_release(
     app: InTurn, agent: Recorder, how: str, fails: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    responder = VisitorResponder(app, agent, Odd(how), lease=1)
+    responder = VisitorResponder(app, agent, Odd(how), lease=2)
     await set_up(responder)
     if fails:
         agent.reply = lambda ask: str(1 / 0)

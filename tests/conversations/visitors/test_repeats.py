@@ -146,7 +146,7 @@ async def test_one_whose_repeat_was_dropped_and_whose_answer_failed_may_be_repea
     agent.opened.set()
     with pytest.raises(ZeroDivisionError):
         await running
-    assert await outcomes(responder) == {"m1": None}
+    assert await outcomes(responder) == {"m1": "failed"}
     agent.reply = lambda ask: "now"
     assert await responder.handle_visitor_message(said(1)) is not None
 

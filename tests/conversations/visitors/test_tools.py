@@ -80,7 +80,7 @@ async def test_a_message_that_a_tool_cannot_take_does_not_hold_up_the_next(app: 
     answer = await responder.handle_visitor_message(said(2, "5"))
     assert answer is not None
     assert (answer.text, answer.answers) == ("5", ("m2",))
-    assert await outcomes(responder) == {"m1": None, "m2": "answered"}
+    assert await outcomes(responder) == {"m1": "failed", "m2": "answered"}
 
 
 async def test_what_the_visitor_wrote_stands_in_texts_and_arguments(app: InTurn, agent: Recorder) -> None:
@@ -168,3 +168,17 @@ async def test_a_tool_that_gives_too_much_names_the_field(app: InTurn, agent: Re
         await talk(responder, "hi")
     await responder.conversations.set_ai_enabled("c1", False)
     await responder.submit_visitor_message(said(9))
+
+
+async def test_a_tool_may_hand_the_conversation_over_and_the_graph_says_so(app: InTurn, agent: Recorder) -> None:
+    async def hand_over(arguments: dict[str, Any], context: ToolContext) -> None:
+        await responder.conversations.set_ai_enabled(context.conversation_id, False)
+
+    ways = graph([node("t", "tool", tool="hand_over"), node("m", "message", text="A colleague will answer.")],
+                 "s > t", "t > m", "m > e")  # fmt: skip
+    responder = VisitorResponder(app, agent, tools={"hand_over": hand_over})
+    await set_up(responder, graph=ways)
+    answer = await responder.handle_visitor_message(said(1))
+    assert answer is not None
+    assert answer.text == "A colleague will answer."
+    assert await responder.handle_visitor_message(said(2)) is None, "from now on a human does"

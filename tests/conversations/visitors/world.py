@@ -102,11 +102,15 @@ async def until_waiting(app: InTurn, key: str, count: int) -> None:
 
 @contextlib.asynccontextmanager
 async def working(app: InTurn) -> AsyncIterator[None]:
-    """A worker for as long as the block lasts."""
+    """A worker for as long as the block lasts. It finishes what it has begun: what a turn that is cut off has done to
+    a list of the test, the next would do again.
+    """
     task = asyncio.create_task(app.run(10, 5))
     try:
         yield
     finally:
-        task.cancel()
+        for worker in list(app.runtime.workers):
+            await worker.finish()
+        task.cancel()  # if it has not come to work yet
         with contextlib.suppress(asyncio.CancelledError):
             await task

@@ -43,7 +43,7 @@ async def late(network: Proxy, call: Awaitable[Any]) -> tuple[Any, Connection]:
     (main,) = network.connections
     main.request_flows.clear()
     task = asyncio.ensure_future(call)
-    await until(lambda: main.held_back > 0)
+    await until(lambda: main.held_back)
     main.abort_client()
     return await task, main
 

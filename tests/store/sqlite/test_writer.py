@@ -166,7 +166,7 @@ async def test_a_lock_that_another_leaves_in_time_costs_only_the_wait(open_peer:
 
 
 async def test_a_writer_that_hangs_does_not_keep_its_callers(open_peer: Opener) -> None:
-    peer = open_peer(timeout_s=0.2)
+    peer = open_peer(timeout_s=1)
     await peer.store.check()
     goes_on = threading.Event()
 
@@ -177,7 +177,7 @@ async def test_a_writer_that_hangs_does_not_keep_its_callers(open_peer: Opener) 
     await asyncio.sleep(0.02)
     queued = asyncio.create_task(peer.acquire(peer.ask("n")))
     for task in (hanging, queued):
-        with pytest.raises(StoreUnavailable, match=r"no answer within 0\.2 s"):
+        with pytest.raises(StoreUnavailable, match="no answer within 1 s"):
             await task
     goes_on.set()
     assert await peer.store.names(1) == []  # its deadline had passed before the writer reached it

@@ -12,9 +12,12 @@ _ORDINALS = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", 
 _NUMBER = re.compile(r"(?:option|choice|number|no\.?|nr\.?|#)?\s*#?\s*([0-9]{1,4})\s*[.)]?", re.IGNORECASE)
 _PLACE = re.compile(rf"(?:the\s)?({'|'.join(_ORDINALS)}|last)(?:\s(?:one|option|choice))?[.!]?", re.IGNORECASE)
 _NOT = frozenset(["not", "isn't", "no", "never", "without", "don't", "dont"])
-_WEAK = frozenset(["cannot", "not", "no", "never", "only"])
+_WEAK = frozenset(["cannot", "can't", "cant", "not", "no", "never", "only"])
 """Words of a label that alone do not tell it from another: `we cannot work` says nothing of some people."""
-_SAME = ({"phone", "telephone", "call", "ring"}, {"email", "mail"}, {"chat", "live-chat"})
+_SAME = (
+    {"phone", "telephone", "call", "ring"}, {"email", "mail"}, {"chat", "live-chat"}, {"people", "ppl"},
+    {"cannot", "can't", "cant"},
+)  # fmt: skip
 EVERYDAY = frozenset(["nobody", "some", "people", "work", "something", "else", "only", "question", "problem"])
 """Of a longer label, a word that means something else where nobody asked for the field."""
 _CLOSE = 0.8
@@ -31,7 +34,7 @@ class Ambiguous(ValueError):
 def choose(choices: Sequence[str], phrase: str) -> str | None:
     """The choice that an answer to the question means; `None` if there is none. Raises `Ambiguous`."""
     phrase = phrase.strip(" .!?,;:\"'")
-    same = [choice for choice in choices if words(choice) == words(phrase) and words(phrase)]
+    same = [choice for choice in choices if apart(choice) == apart(phrase) and words(phrase)]
     if same:
         return same[0]
     placed = _by_place(choices, phrase)
@@ -47,10 +50,10 @@ def choose(choices: Sequence[str], phrase: str) -> str | None:
 
 def named(choices: Sequence[str], text: str) -> list[str]:
     """The choices whose whole label stands in the text, unless it says `not` in front of it."""
-    said = words(text)
+    said = apart(text)
     found = {}
     for choice in choices:
-        label = words(choice)
+        label = apart(choice)
         for at in range(len(said) - len(label) + 1 if label else 0):
             if said[at : at + len(label)] == label and not _NOT & set(said[max(0, at - 2) : at]):
                 found[choice] = (at, at + len(label))
@@ -60,6 +63,11 @@ def named(choices: Sequence[str], text: str) -> list[str]:
         for choice, (start, end) in found.items()
         if not any(begin <= start and end <= stop and stop - begin > end - start for begin, stop in found.values())
     ]
+
+
+def apart(text: str) -> list[str]:
+    """`Self-employed` is also written as two words."""
+    return [part for word in words(text) for part in word.split("-")]
 
 
 def has_words(text: str, label: object) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from inturn.agents.reading.numbers import WORDS as NUMBERS
+from inturn.agents.reading.spoken import WORDS as NUMBERS
 
 _MONTHS = [
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
@@ -45,15 +45,17 @@ class FoundDate:
 class _Now:
     today: date
     is_past: bool
+    is_coming: bool
 
 
-def dates_in(text: str, today: date, *, is_past: bool = False) -> list[FoundDate]:
+def dates_in(text: str, today: date, *, is_past: bool = False, is_coming: bool = False) -> list[FoundDate]:
     """All dates of a text in their order; where two readings overlap, the first and longest one counts.
 
     `is_past`: the day cannot lie ahead, so that `friday` is the last one, and `for 3 days` is a day, too.
+    `is_coming`: it lies ahead, so that `friday` is the next one.
     """
     found: list[FoundDate] = []
-    now = _Now(today, is_past)
+    now = _Now(today, is_past, is_coming)
     for match, read in sorted(_matches(text, is_past), key=lambda pair: (pair[0].start(), -pair[0].end())):
         if found and match.start() < found[-1].end:
             continue
@@ -77,11 +79,19 @@ def _matches(text: str, is_past: bool) -> Iterator[tuple[re.Match[str], Read]]:
 
 
 def _in_order(match: re.Match[str], now: _Now) -> date:
-    return date(int(match["year"]), int(match["first"]), int(match["second"]))
+    return date(_year(match["year"], now), int(match["first"]), int(match["second"]))
 
 
 def _day_first(match: re.Match[str], now: _Now) -> date:
-    return date(int(match["year"]), int(match["second"]), int(match["first"]))
+    return date(_year(match["year"], now), int(match["second"]), int(match["first"]))
+
+
+def _year(said: str, now: _Now) -> int:
+    """Of two digits it is the year that is near: born in `85`, delivered in `27`."""
+    year = int(said.lstrip("'"))
+    if len(said) == 4:
+        return year
+    return year + (2000 if 2000 + year <= now.today.year + (0 if now.is_past else 20) else 1900)
 
 
 def _slashed(match: re.Match[str], now: _Now) -> date:
@@ -97,7 +107,7 @@ def _named(match: re.Match[str], now: _Now) -> date:
     prefix = match["month"].casefold()[:3]
     month = 1 + next(number for number, name in enumerate(_MONTHS) if name.startswith(prefix))
     if match["year"]:
-        return date(int(match["year"]), month, int(match["day"]))
+        return date(_year(match["year"], now), month, int(match["day"]))
     near = []
     for year in (today.year - 1, today.year, today.year + 1):
         try:
@@ -110,6 +120,8 @@ def _named(match: re.Match[str], now: _Now) -> date:
     before = max((day for day in near if day <= today), default=nearest)
     if now.is_past or match.string[: match.start()].rstrip().casefold().endswith("since"):
         return before
+    if now.is_coming:
+        return min((day for day in near if day >= today), default=nearest)
     if abs(nearest - today) > _CLEARLY:
         raise ValueError(f"could be {before} or {max(near)}: which one?")
     return nearest
@@ -122,6 +134,13 @@ def _near(match: re.Match[str], now: _Now) -> date:
 def _away(match: re.Match[str], now: _Now) -> date:
     is_ahead = match.group().casefold().startswith("in ")
     return _moved(now.today, _count(match) if is_ahead else -_count(match), match["unit"].casefold())
+
+
+def _from_then(match: re.Match[str], now: _Now) -> date:
+    """`A week from friday`."""
+    base = match["base"].casefold()
+    ahead = (_DAYS.index(base) - now.today.weekday() - 1) % 7 + 1 if base in _DAYS else _NEAR.get(base, 0)
+    return _moved(now.today + timedelta(days=ahead), _count(match), match["unit"].casefold())
 
 
 def _hours(match: re.Match[str], now: _Now) -> date:
@@ -154,11 +173,13 @@ def _weekday(match: re.Match[str], now: _Now) -> date:
     day = _DAYS.index(match["weekday"].casefold())
     which = (match["which"] or "").casefold()
     back, ahead = (today.weekday() - day - 1) % 7 + 1, (day - today.weekday() - 1) % 7 + 1
-    if now.is_past and not which and back == 7:
+    if back == 7 and (which == "since" or (not which and now.is_past)):
         raise ValueError(f"could be {today - timedelta(days=back)} or {today}: which one?")
     if which in ("last", "past", "since") or (now.is_past and not which):
         return today - timedelta(days=back)
-    if which in ("next", "this", "coming", "by", "until"):
+    if now.is_coming and not which and ahead == 7:
+        raise ValueError(f"could be {today} or {today + timedelta(days=ahead)}: which one?")
+    if which in ("next", "this", "coming", "by", "until") or (now.is_coming and not which):
         return today + timedelta(days=ahead)
     last, coming = today - timedelta(days=back), today + timedelta(days=ahead)
     raise ValueError(f"could be {last} or {coming}: which one?")
@@ -169,17 +190,27 @@ def _pattern(pattern: str) -> re.Pattern[str]:
 
 
 _DAY = r"(?P<day>[0-9]{1,2})(?:st|nd|rd|th)?"
+_SHORT_YEAR = r"(?P<year>[0-9]{2})(?![-/.][0-9])"
+_ANY_YEAR = r"(?P<year>[0-9]{4}|'?[0-9]{2}(?=\W*$))"
 _WAYS: list[tuple[re.Pattern[str], Read]] = [
     (_pattern(r"(?P<year>[0-9]{4})[-/.](?P<first>[0-9]{1,2})[-/.](?P<second>[0-9]{1,2})"), _in_order),
     (_pattern(r"(?P<first>[0-9]{1,2})\.\s?(?P<second>[0-9]{1,2})\.\s?(?P<year>[0-9]{4})"), _day_first),
     (_pattern(r"(?P<first>[0-9]{1,2})(?P<by>[-/])(?P<second>[0-9]{1,2})(?P=by)(?P<year>[0-9]{4})"), _slashed),
-    (_pattern(rf"{_MONTH}\s(?:the\s)?{_DAY}(?:,?\s(?P<year>[0-9]{{4}}))?"), _named),
-    (_pattern(rf"(?:the\s)?{_DAY}\.?\s(?:of\s)?{_MONTH}(?:,?\s(?P<year>[0-9]{{4}}))?"), _named),
+    (_pattern(rf"(?<![-/.])(?P<first>[0-9]{{1,2}})\.(?P<second>[0-9]{{1,2}})\.{_SHORT_YEAR}"), _day_first),
+    (_pattern(rf"(?<![-/.])(?P<first>[0-9]{{1,2}})(?P<by>[-/])(?P<second>[0-9]{{1,2}})(?P=by){_SHORT_YEAR}"), _slashed),
+    (_pattern(rf"{_MONTH}\s(?:the\s)?{_DAY}(?:,?\s{_ANY_YEAR})?"), _named),
+    (_pattern(rf"(?:the\s)?{_DAY}\.?\s(?:of\s)?{_MONTH}(?:,?\s{_ANY_YEAR})?"), _named),
     (_pattern("|".join(rf"(?:{words})" for words in _NEAR).join(("(?:", ")"))), _near),
     (_pattern(rf"{_COUNT}\s{_UNIT}\sago"), _away),
     (_pattern(rf"{_COUNT}\s{_HOURS}\sago"), _hours),
     (_pattern(rf"in\s{_COUNT}\s{_UNIT}"), _away),
-    (_pattern(rf"(?:(?P<which>last|past|since|next|this|coming|by|until)\s)?(?P<weekday>{'|'.join(_DAYS)})"), _weekday),
+    (_pattern(rf"{_COUNT}\s{_UNIT}\sfrom\s(?P<base>now|today|tomorrow|{'|'.join(_DAYS)})"), _from_then),
+    (
+        _pattern(
+            rf"(?:(?P<which>last|past|since|next|this|coming|by|until)\s)?(?P<weekday>{'|'.join(_DAYS)})(?!\sweek\b)"
+        ),
+        _weekday,
+    ),
 ]
 _LASTING: list[tuple[re.Pattern[str], Read]] = [
     (_pattern(rf"(?:for|over)\s(?:(?:about|the\s(?:last|past))\s)?{_COUNT}\s{_UNIT}(?:\snow)?"), _away),

@@ -10,11 +10,12 @@ from typing import Any
 
 from inturn.agents.reading.choices import EVERYDAY, Ambiguous, choose, is_everyday, named
 from inturn.agents.reading.dates import dates_in
-from inturn.agents.reading.kinds import is_agreement, is_past
+from inturn.agents.reading.kinds import is_agreement, is_coming, is_past
 from inturn.agents.reading.mentions import aliases, says_only
 from inturn.agents.reading.numbers import FoundNumber, numbers_in
 from inturn.agents.reading.polarity import yes_or_no
-from inturn.agents.reading.quantities import free_numbers
+from inturn.agents.reading.quantities import free_numbers, readings
+from inturn.agents.reading.units import wanted_instead
 from inturn.agents.reading.words import Span, stem, stems, words
 from inturn.workflows.definition import FieldDefinition
 
@@ -44,11 +45,12 @@ class Careful:
             return None if self._is_known else self._choice(field, spans)
         if field.type in ("text", "email"):
             return None
+        is_sure = self._is_only_day(field, spans)
         for span in spans:
             if len(span.text) > _LONGEST_CLAUSE:
                 continue
-            said = {stem(word) for word in words(span.text)}
-            if not said & self._own(field) or (self._is_known and not self._is_all(field, span.text)):
+            said = {stem(word) for word in words(span.text)} | {stem(each.unit) for each in numbers_in(span.text)}
+            if not (is_sure or said & self._own(field)) or (self._is_known and not self._is_all(field, span.text)):
                 continue
             value = self._value(field, span.text)
             if value is None:
@@ -58,6 +60,13 @@ class Careful:
             except ValueError:
                 continue
         return None
+
+    def _is_only_day(self, field: FieldDefinition, spans: Sequence[Span]) -> bool:
+        """`A table for next friday`: there is one day, and one field for a day that lies ahead."""
+        if self._is_known or not is_coming(field) or sum(each.type == "date" for each in self._fields) > 1:
+            return False
+        days = [each for span in spans for each in dates_in(span.text[:_LONGEST_CLAUSE], self._today, is_coming=True)]
+        return len(days) == 1 and days[0].value is not None and days[0].value >= self._today
 
     def _is_all(self, field: FieldDefinition, text: str) -> bool:
         if field.type == "boolean":
@@ -85,12 +94,13 @@ class Careful:
         if len(numbers) > 1:
             # of `error 500 for 12 people` it is the one beside a word of the field
             numbers = [each for each in numbers if self._own(field) & _beside(text, each)]
-        if len(numbers) != 1 or numbers[0].is_share or numbers[0].value < 0:
+        if len(numbers) != 1 or numbers[0].is_share or numbers[0].value < 0 or wanted_instead(field, numbers[0].unit):
             return None
-        return numbers[0].value
+        could_be = readings(field, numbers[0])
+        return could_be[0] if len(could_be) == 1 else None
 
     def _date(self, field: FieldDefinition, text: str) -> str | None:
-        dates = dates_in(text, self._today, is_past=is_past(field))
+        dates = dates_in(text, self._today, is_past=is_past(field), is_coming=is_coming(field))
         day = dates[0].value if len(dates) == 1 else None
         return None if day is None or (is_past(field) and day > self._today) else day.isoformat()
 

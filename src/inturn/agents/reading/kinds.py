@@ -15,6 +15,12 @@ _THINGS = frozenset([
 ])  # fmt: skip
 _COUNT = re.compile(r"\bhow many\b|\bnumber of\b|\bcount\b|\b(?:people|persons|users|guests|seats|pieces)\b")
 _PAST = re.compile(r"\bsince\b|\bwhen did\b|\b(?:began|begun|started|happened|occurred|noticed|born|birth)\b")
+_COMING = re.compile(
+    r"\b(?:book|booking|reserv\w+|appointment|deliver\w*|pick\s?up|collect|arriv\w+|depart\w*|check[- ]?(?:in|out)|"
+    r"deadline|due|schedule\w*|meeting|travel|trip|visit)\b|\bshould we\b|\bfor (?:which|what) (?:day|date)\b|"
+    r"\b(?:would you like|do you (?:want|need))\b"
+)
+_HAS_BEEN = re.compile(r"\b(?:was|were|did|has|have|had)\b")
 _AGREEMENT = re.compile(
     r"\b(?:agree|agreement|consent|accept|allow|permit|permission|approve|terms|privacy)\b|\bmay we\b"
 )
@@ -36,6 +42,13 @@ def is_count(field: FieldDefinition) -> bool:
 def is_past(field: FieldDefinition) -> bool:
     """A day that cannot lie ahead. The bare name is not enough: `since` alone may be anything."""
     return bool(_PAST.search(_question(field)))
+
+
+@lru_cache(maxsize=4096)
+def is_coming(field: FieldDefinition) -> bool:
+    """A day that lies ahead: of a booking, a delivery."""
+    question = f"{field.name} {_question(field)}".casefold().replace("_", " ")
+    return bool(_COMING.search(question)) and not _HAS_BEEN.search(question) and not is_past(field)
 
 
 @lru_cache(maxsize=4096)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from inturn.agents.reading import leads
-from inturn.agents.reading.choices import Ambiguous
+from inturn.agents.reading.choices import Ambiguous, apart
 from inturn.agents.reading.emails import emails_in
 from inturn.agents.reading.finders import Careful, Finding
 from inturn.agents.reading.kinds import is_name
@@ -86,7 +86,7 @@ class _Message:
         """A choice may look like anything else (`2`, `Yes`, `By e-mail`): an answer is first read as a whole."""
         if self.asked is not None and self.asked.type == "choice" and len(self.text) <= 80:
             for choice in self.asked.choices:
-                if words(choice) == words(self.text) != []:
+                if apart(choice) == apart(self.text) != []:
                     self.reading.found[self.asked.name] = choice
 
     def _meant(self) -> None:
@@ -168,7 +168,8 @@ class _Message:
         """`I'm Ada Lovelace`, for the first name field that is open."""
         for each in self.fields:
             is_open = each is self.asked or each.name not in self.place.collected
-            if is_name(each) and is_open and each.name not in self.reading.found:
+            is_refused = any(refused.field is each for refused in self.reading.refused)
+            if is_name(each) and is_open and each.name not in self.reading.found and not is_refused:
                 spans = self.left.spans()
                 lone = each is self.asked and len(spans) <= 2
                 for span in spans:
@@ -182,7 +183,7 @@ class _Message:
 
     def _is_choice(self, name: str) -> bool:
         """`API`, when somebody was asked for a name."""
-        return any(words(choice) == words(name) for each in self.fields for choice in each.choices)
+        return any(apart(choice) == apart(name) for each in self.fields for choice in each.choices)
 
     def _asked_for(self) -> None:
         """All that is left is read as one answer: half of `between 5 and 10` would be a wrong one."""

@@ -1,31 +1,21 @@
-"""Numbers as people write them: `1,200`, `12.5`, `5k`, `a dozen`, and words up to twelve (and the tens)."""
+"""Numbers as people write them: `1,200`, `12.5`, `5k`, `6kg`, `a dozen`."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-WORDS = {
-    "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
-    "ten": 10, "eleven": 11, "twelve": 12, "fifteen": 15, "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50,
-    "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90, "hundred": 100,
-}  # fmt: skip
-_OTHERS = {
-    "a dozen": 12, "dozen": 12, "half a dozen": 6, "a hundred": 100, "one hundred": 100,
-    "nobody": 0, "no one": 0, "none": 0, "just me": 1, "only me": 1, "myself": 1,
-}  # fmt: skip
+from inturn.agents.reading.spoken import spoken_in
+from inturn.agents.reading.units import SHORT, unit_of
 
 _DIGITS = re.compile(
     r"(?<![\w.,:@#/])(?P<sign>-|minus\s)?[$€£]?(?P<digits>[0-9]{1,3}(?:(?P<by>[,.' ])[0-9]{3}(?:(?P=by)[0-9]{3}){0,4})?"
-    r"(?P<part>[.,][0-9]{1,9})?|[0-9]{4,18}(?P<rest>[.,][0-9]{1,9})?)(?P<k>\s?k\b|\sthousand\b|\smillion\b)?"
-    r"(?![\w@]|[.,:/][0-9])",
+    r"(?P<part>[.,][0-9]{1,9})?|[0-9]{4,18}(?P<rest>[.,][0-9]{1,9})?)(?P<k>\s?k\b|\sthousand\b|\sgrand\b|\smillion\b)?"
+    rf"(?:(?=(?:{SHORT}|ish)\b)|(?![\w@]|[.,:/][0-9]))",
     re.IGNORECASE,
 )
-_SPOKEN = re.compile(
-    rf"(?<![\w@-])(?:{'|'.join(sorted([*WORDS, *_OTHERS], key=len, reverse=True))})(?![\w@-])", re.IGNORECASE
-)
 _SHARE = re.compile(r"\s?(?:%|percent\b|per cent\b)", re.IGNORECASE)
-_TIMES = {"k": 1000, "thousand": 1000, "million": 1_000_000}
+_TIMES = {"k": 1000, "thousand": 1000, "grand": 1000, "million": 1_000_000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +26,27 @@ class FoundNumber:
     is_spoken: bool = False
     is_share: bool = False
     """`10%`."""
+    grouped: int | None = None
+    """What `1.234` is where the point stands between thousands."""
+    unit: str = ""
 
 
 def numbers_in(text: str) -> list[FoundNumber]:
     """All numbers of a text, in their order. Parts of dates, versions, times and addresses are none."""
     found = [
-        FoundNumber(match.start(), match.end(), _written(match), is_share=bool(_SHARE.match(text, match.end())))
+        FoundNumber(
+            match.start(),
+            match.end(),
+            _written(match),
+            is_share=bool(_SHARE.match(text, match.end())),
+            grouped=_grouped(match),
+            unit=unit_of(text, match.start(), match.end()),
+        )
         for match in _DIGITS.finditer(text)
     ]
-    for match in _SPOKEN.finditer(text):
-        said = match.group().casefold()
-        value = WORDS[said] if said in WORDS else _OTHERS[said]
-        found.append(FoundNumber(match.start(), match.end(), value, is_spoken=True))
+    for start, end, value in spoken_in(text):
+        if not any(each.start < end and start < each.end for each in found):  # `10 thousand` is read already
+            found.append(FoundNumber(start, end, value, is_spoken=True, unit=unit_of(text, start, end)))
     return sorted(found, key=lambda each: each.start)
 
 
@@ -62,3 +61,9 @@ def _written(match: re.Match[str]) -> float | int:
     number *= _TIMES[match["k"].strip().casefold()] if match["k"] else 1
     number = -number if match["sign"] else number
     return int(number) if number.is_integer() else number
+
+
+def _grouped(match: re.Match[str]) -> int | None:
+    digits = match["digits"]
+    is_doubt = match["by"] == "." and digits.count(".") == 1 and not match["part"] and not digits.startswith("0")
+    return int(digits.replace(".", "")) * (-1 if match["sign"] else 1) if is_doubt and not match["k"] else None

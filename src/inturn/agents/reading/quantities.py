@@ -8,6 +8,7 @@ from datetime import date
 from inturn.agents.reading.dates import FoundDate, dates_in
 from inturn.agents.reading.kinds import is_count
 from inturn.agents.reading.numbers import FoundNumber, numbers_in
+from inturn.agents.reading.units import wanted_instead
 from inturn.agents.reading.words import stem, words
 from inturn.workflows.definition import FieldDefinition
 
@@ -19,6 +20,10 @@ _OF_SOMETHING = re.compile(
 )
 _UNITS = {stem(word) for word in ("day", "week", "month", "year", "hour", "minute")}
 _AND_ME = re.compile(r"\b(?:me|myself|i),? (?:and|plus)\b|\b(?:and|plus) (?:me|myself|i)\b", re.IGNORECASE)
+_TOGETHER = re.compile(r"\b(?:and|plus)\b|[+&]", re.IGNORECASE)
+_HALVES = re.compile(
+    r"\band (?:a|one|three) (?:half|quarters?|thirds?)\b|[0-9]\s?[½¼¾]|[0-9]\s[0-9]/[0-9]", re.IGNORECASE
+)
 _VAGUE = re.compile(
     r"(?:(?:i think|about|almost|nearly|just|only)\s)?"
     r"(?:all(?: of (?:us|them))?|everyone|everybody|(?:the|our) whole \w+|"
@@ -34,7 +39,10 @@ def quantities(field: FieldDefinition, phrase: str, today: date) -> list[float |
     if counts and _VAGUE.fullmatch(phrase.strip()):
         raise ValueError("is not a number: about how many is it?")
     found = free_numbers(field, phrase, today)
-    if counts and found and _AND_ME.search(phrase):
+    if found and _HALVES.search(phrase):
+        raise ValueError("must be written as one number, such as 1.5")
+    several = counts and len(found) > 1 and _TOGETHER.search(phrase[found[0].end : found[-1].start])
+    if counts and found and (several or _AND_ME.search(phrase)):
         raise ValueError("must be one number: how many is it together?")
     if counts and any(each.is_share for each in found):
         raise ValueError("is a share: how many is it?")
@@ -42,7 +50,17 @@ def quantities(field: FieldDefinition, phrase: str, today: date) -> list[float |
         raise ValueError("must not be below 0")
     if not found and numbers_in(phrase):
         raise ValueError("must be a number")
-    return [each.value for each in found]
+    for each in found:
+        if instead := wanted_instead(field, each.unit):
+            raise ValueError(f"is not in {instead}: how much is it in {instead}?")
+    return [value for each in found for value in readings(field, each)]
+
+
+def readings(field: FieldDefinition, number: FoundNumber) -> list[float | int]:
+    """`1.500` is 1500 where only whole numbers fit, and could be either where others do."""
+    if number.grouped is None:
+        return [number.value]
+    return [number.grouped] if field.type == "integer" else [number.value, number.grouped]
 
 
 def free_numbers(field: FieldDefinition, text: str, today: date) -> list[FoundNumber]:

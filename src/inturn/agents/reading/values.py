@@ -8,8 +8,8 @@ from typing import Any
 from inturn.agents.reading.choices import choose
 from inturn.agents.reading.dates import dates_in
 from inturn.agents.reading.emails import emails_in
-from inturn.agents.reading.kinds import is_agreement, is_name, is_past
-from inturn.agents.reading.leads import name_in
+from inturn.agents.reading.kinds import is_agreement, is_coming, is_name, is_past
+from inturn.agents.reading.leads import bare, name_in
 from inturn.agents.reading.mentions import aliases
 from inturn.agents.reading.polarity import opens_with, yes_or_no
 from inturn.agents.reading.quantities import quantities
@@ -42,7 +42,7 @@ def _boolean(field: FieldDefinition, phrase: str) -> bool | None:
 
 
 def _date(field: FieldDefinition, phrase: str, today: date) -> str:
-    found = dates_in(phrase, today, is_past=is_past(field))
+    found = dates_in(phrase, today, is_past=is_past(field), is_coming=is_coming(field))
     for each in found:
         if each.why:
             raise ValueError(each.why)
@@ -69,7 +69,7 @@ def _text(field: FieldDefinition, phrase: str) -> str:
         if not name:
             raise ValueError("does not look like a name; please write the name alone")
         return str(field.check(name))
-    text = phrase.strip(" ,;")
+    text = bare(phrase.strip(" ,;"))
     if field.pattern is None and len(text.rpartition(" ")[2]) > 5:
         # the end of a sentence, and not of `Acme Inc.`
         text = text.rstrip(".!")

@@ -8,7 +8,7 @@ from typing import Any
 
 from inturn.agents.protocol import Ask, Situation
 from inturn.agents.reading import leads
-from inturn.agents.reading.mentions import asks_for_change, mentioned, wants_to_change
+from inturn.agents.reading.mentions import aliases, asks_for_change, mentioned, wants_to_change
 from inturn.agents.reading.message import read_message
 from inturn.agents.reading.objections import objection
 from inturn.agents.reading.place import Place, Reading, Refused
@@ -95,8 +95,7 @@ class _Turn:
         asked = self.asked
         last = self.definition.by_name.get(self.notes.last)
         reading = read_message(self.text, Place(self.definition, self.before, asked, last, self.today))
-        optional_text = asked is not None and asked.type == "text" and not asked.required
-        if optional_text and not reading.found and is_plain(self.text) and yes_or_no(self.text) is False:
+        if asked is not None and self._declines(asked) and reading.found.keys() <= {asked.name}:
             return self._skip()
         wanted = wants_to_change(self.text, self._known()) if not reading.found else None
         if wanted is not None and not (asked and is_prose(asked)):
@@ -110,6 +109,11 @@ class _Turn:
         elif reading.refused:
             said += [wording.refused(each) for each in reading.refused]
         return self._go_on(said, reading.found)
+
+    def _declines(self, asked: FieldDefinition) -> bool:
+        """`No`, or `no special wishes`, to a text that may be left out."""
+        is_optional = asked.type == "text" and not asked.required
+        return is_optional and yes_or_no(self.text, aliases(asked)) is False
 
     def _refusals(self, reading: Reading, asked: FieldDefinition | None) -> list[str]:
         said = [wording.refused(each) for each in reading.refused] or [f"I did not understand {quoted(self.text)}."]

@@ -44,9 +44,9 @@ def noted(found: Mapping[str, Any], before: Mapping[str, Any], asked: str, defin
 def refused(each: Refused) -> str:
     if each.why.startswith("could be"):
         return f"{quoted(each.said)} {each.why}"
-    return (
-        f"I cannot take {quoted(each.said)} for {each.field.title}: it {each.why}{'' if each.why[-1] in '?!' else '.'}"
-    )
+    # a pattern is written for machines
+    why = "does not have the form that is needed" if each.why.startswith("must match") else each.why
+    return f"I cannot take {quoted(each.said)} for {each.field.title}: it {why}{'' if why[-1] in '?!' else '.'}"
 
 
 def summary(definition: WorkflowDefinition, collected: Mapping[str, Any]) -> str:

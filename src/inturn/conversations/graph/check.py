@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from inturn.conversations import clean
-from inturn.conversations.graph.matching import MAX_PATTERN, BadPattern, compiled
+from inturn.conversations.graph.matching import MAX_PATTERN
 from inturn.conversations.patch import is_same
+from inturn.workflows.patterns import BadPattern, compiled
 
 if TYPE_CHECKING:
     from inturn.conversations.graph.model import Edge, Graph, Node

@@ -1,32 +1,12 @@
-"""Regular expressions in time that grows with the text, whatever they are: one that backtracks could stop a server.
-
-The engine is that of pydantic. It has no look-around and no back references; a pattern with these is refused.
-"""
+"""Patterns of graphs, held against the first part of a text (the engine: inturn/workflows/patterns.py)."""
 
 from __future__ import annotations
 
-from functools import lru_cache
-
-from pydantic_core import SchemaError, SchemaValidator, core_schema
+from inturn.workflows.patterns import compiled
 
 MAX_PATTERN = 500
 MAX_MATCHED = 1000
 """So much of a text is looked at: counted repetitions inside of each other cost time with every character."""
-
-
-class BadPattern(ValueError):
-    """It is no regular expression that this engine takes."""
-
-
-@lru_cache(64)
-def compiled(pattern: str) -> SchemaValidator:
-    """Raises `BadPattern`."""
-    try:
-        return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex", strict=True))
-    except (SchemaError, ValueError) as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        told = next((line for line in lines if line.startswith("error:")), lines[-1] if lines else "")
-        raise BadPattern(told.removeprefix("error: ").removeprefix("SchemaError: ")) from None
 
 
 def is_found(pattern: str, text: str) -> bool:

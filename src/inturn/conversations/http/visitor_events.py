@@ -20,6 +20,9 @@ try:
 except ImportError as error:
     raise MissingExtra("inturn.conversations.http", "server") from error
 
+LEFT = "left"
+"""Why a turn is `back` whose caller has failed, or has gone. That of a worker goes on elsewhere."""
+
 
 @dataclass(slots=True)
 class ChatEvents:
@@ -42,15 +45,23 @@ class ChatEvents:
 
     async def stream(self) -> AsyncIterator[ServerSentEvent]:
         last = self.chat.next_seq - 1
+        is_fresh = self.after is None or self.after > last
         self.after = self._seen = last if self.after is None else min(self.after, last)
-        self._waiting = {message.seq for message in self.chat.waiting() if message.seq <= self._seen}
+        self._waiting = {
+            message.seq
+            for message in self.chat.messages
+            if message.role == "visitor"
+            and message.seq <= self._seen
+            # who comes back may not have heard of what was settled after the last that it saw
+            and (message.is_waiting or (not is_fresh and message.settled_at > self.after))
+        }
         try:
             for told in await self._news():
                 yield told
             async for event in self.watch:
                 for told in self._tell(event):
                     yield told
-                if event.what in ("commit", "fail", "missed"):
+                if event.what not in ("begin", "chunk"):
                     for told in await self._news():
                         yield told
         except InTurnError as failure:
@@ -68,7 +79,7 @@ class ChatEvents:
             return
         if self._has_pieces and event.what != "commit":  # of an answer that never came to be
             yield self._event("restart", restart=True)
-        if self._is_ours and event.what == "fail":
+        if self._is_ours and (event.what in ("fail", "lost") or (event.what, event.why) == ("back", LEFT)):
             yield self._event("problem", code="answer_failed", detail="The answer failed; it may be tried again.")
         self._is_ours, self._has_pieces, self._chunk_number = False, False, 0
 

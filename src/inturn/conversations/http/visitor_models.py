@@ -88,8 +88,8 @@ class MessageReceipt(BaseModel):
 
 
 _MESSAGE = {
-    "seq": 2, "id": "9f0c", "role": "assistant", "text": "It was sent today.", "at": "2026-11-30T12:00:00+00:00",
-    "outcome": None, "answers": ["m-1"], "agent": "offline",
+    "seq": 1, "id": "m-1", "role": "visitor", "text": "Where is my parcel?", "at": "2026-11-30T12:00:00+00:00",
+    "outcome": "answered", "answers": [], "agent": "",
 }  # fmt: skip
 
 

@@ -1,4 +1,7 @@
-"""Examples for the OpenAPI description, made by the models themselves, so that they cannot be wrong about them."""
+"""Examples for the OpenAPI description, made by the models themselves, so that they cannot be wrong about them.
+
+The description leaves out what is null: a field that must be there is not null in any of them.
+"""
 
 from __future__ import annotations
 
@@ -7,47 +10,64 @@ from typing import Any
 from inturn.conversations.messages import NormalizedMessage
 from inturn.conversations.parse import ParsedTurn
 from inturn.conversations.response import Progress, SessionView, StateView, TurnMeta, WorkflowResponse
-from inturn.conversations.state import Line
+from inturn.conversations.sessions import current_card, opening
+from inturn.conversations.state import Line, Owner, WorkflowState
+from inturn.workflows.load import default_definition
 
+_DEFINITION = default_definition()
 _ID = "4fd0a1c27f5e4bd58b6f2f4b7f9d1c3e"
 _GOT: dict[str, Any] = {"name": "Ada", "email": "ada@example.com"}
-_ASKED = "Which product is it about?"
-_STATE = StateView(
-    status="active",
-    current_phase="problem",
-    current_step="problem",
-    collected_data=_GOT,
-    turn_count=1,
-    suggested_input_type="choice",
-    choices=["Mobile app", "Website", "Desktop app", "API"],
-    last_recommendation=_ASKED,
-)
-_PROGRESS = Progress(current_step=2, total_steps=4, percent_complete=20)
-_MESSAGES = [NormalizedMessage(id="a1", text=_ASKED)]
 
-RESPONSE: dict[str, Any] = WorkflowResponse(
-    conversation_id=_ID,
-    agent="offline",
-    messages=_MESSAGES,
-    parsed_turn=ParsedTurn(
-        kind="structured", data=_GOT, next_action="ask", prompt=_ASKED, messages=_MESSAGES, confidence=0.95
+
+def _state(**known: Any) -> WorkflowState:
+    owner = Owner(user_id="ada", tenant_id="acme")
+    state = WorkflowState(conversation_id=_ID, definition=_DEFINITION.id, owner=owner, busy="merge", **known)
+    state.stand_at(_DEFINITION)
+    return state
+
+
+def _response(state: WorkflowState, parsed: ParsedTurn, collected: dict[str, Any]) -> dict[str, Any]:
+    return WorkflowResponse(
+        conversation_id=_ID,
+        agent="offline",
+        messages=parsed.messages,
+        parsed_turn=parsed,
+        workflow_state=StateView.of(state, _DEFINITION),
+        progress=Progress.of(state, _DEFINITION),
+        turn_meta=TurnMeta(turn_number=state.turn_count, state_changed=True, collected_this_turn=collected),
+        latency_ms=3.2,
+    ).model_dump(mode="json")
+
+
+_product = _DEFINITION.by_name["product"]
+_new = _state(suggested_input_type="text")
+_old = _state(
+    collected_data=_GOT, turn_count=1, suggested_input_type=_product.type, choices=list(_product.choices),
+    last_recommendation=_product.prompt,
+)  # fmt: skip
+
+STARTED = _response(_new, ParsedTurn(kind="passthrough", messages=opening(_DEFINITION, _DEFINITION.steps[0])), {})
+
+RESPONSE = _response(
+    _old,
+    ParsedTurn(
+        kind="structured", data=_GOT, next_action="ask", prompt=_product.prompt, confidence=0.95,
+        messages=[NormalizedMessage(id="1.a1", text=_product.prompt)], input_type=_product.type,
+        choices=list(_product.choices),
     ),
-    workflow_state=_STATE,
-    progress=_PROGRESS,
-    turn_meta=TurnMeta(turn_number=1, state_changed=True, collected_this_turn=_GOT),
-    latency_ms=3.2,
-).model_dump(mode="json")
+    _GOT,
+)  # fmt: skip
 
 SESSION: dict[str, Any] = SessionView(
     conversation_id=_ID,
     agent="offline",
-    definition="support_intake",
-    title="Support request",
-    busy="merge",
-    workflow_state=_STATE,
-    progress=_PROGRESS,
-    history=[Line(role="user", text="I am Ada, ada@example.com"), Line(role="assistant", text=_ASKED)],
-    card=None,
+    definition=_DEFINITION.id,
+    title=_DEFINITION.title,
+    busy=_old.busy,
+    workflow_state=StateView.of(_old, _DEFINITION),
+    progress=Progress.of(_old, _DEFINITION),
+    history=[Line(role="user", text="I am Ada, ada@example.com"), Line(role="assistant", text=_product.prompt)],
+    card=current_card(_old, _DEFINITION),
     expires_in_s=86_399.2,
 ).model_dump(mode="json")
 

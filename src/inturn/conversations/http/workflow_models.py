@@ -93,16 +93,16 @@ class DefinitionView(BaseModel):
                     "is_default": True,
                     "steps": [
                         {
-                            "id": "about_you",
-                            "title": "About you",
-                            "card_id": None,
+                            "id": "problem",
+                            "title": "The problem",
+                            "card_id": "problem_card",
                             "fields": [
                                 {
-                                    "name": "email",
-                                    "type": "email",
-                                    "label": "E-mail address",
+                                    "name": "product",
+                                    "type": "choice",
+                                    "label": "Product",
                                     "required": True,
-                                    "choices": [],
+                                    "choices": ["Mobile app", "Website", "Desktop app", "API"],
                                 }
                             ],
                         }

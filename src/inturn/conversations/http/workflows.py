@@ -1,12 +1,12 @@
 """The routes of workflows. Errors are raised as they are; the app that they are part of tells them as problems."""
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 from inturn.conversations.http import workflow_examples as examples
 from inturn.conversations.http.caller import Caller
 from inturn.conversations.http.workflow_models import DefinitionView, StartWorkflow, SubmitCard, TakeTurn
+from inturn.conversations.loop import OnActivity
 from inturn.conversations.orchestrator import WorkflowOrchestrator
 from inturn.conversations.response import SessionView, WorkflowResponse
 from inturn.errors import MissingExtra
@@ -66,7 +66,7 @@ def _add_sessions(router: APIRouter, orchestrator: WorkflowOrchestrator, caller:
         summary="Start a workflow: a conversation of its own",
         responses={
             201: {
-                **examples.example(examples.RESPONSE),
+                **examples.example(examples.STARTED),
                 "headers": {"Location": {"description": "The conversation", "schema": {"type": "string"}}},
             },
             **documented(*_STORE, "outcome-unknown", "turn-lost"),
@@ -114,6 +114,13 @@ def _add_turns(
 ) -> None:
     Who = Annotated[Caller, Depends(caller)]
     answered: dict[int | str, dict[str, Any]] = {200: examples.example(examples.RESPONSE)}
+    told: dict[int | str, dict[str, Any]] = {
+        200: {
+            "description": "Events: `typing`; `token` with a piece of `text`; `restart` (forget the pieces so far); at "
+            "last `response` (as it is without a stream) or `problem`.",
+            "content": {"text/event-stream": {"schema": {"type": "string"}, "example": examples.STREAM}},
+        }
+    }
 
     @router.post(
         "/workflows/{conversation_id}/turns",
@@ -129,18 +136,16 @@ def _add_turns(
         operation_id="stream_turn",
         summary="The same, told while it is being written",
         response_class=StreamingResponse,  # FastAPI's own for events would begin before the first one is there
-        responses={
-            200: {
-                "description": "Events: `typing`; `token` with a piece of `text`; `restart` (forget the pieces so "
-                "far); at last `response` (as of `turns`) or `problem`.",
-                "content": {"text/event-stream": {"schema": {"type": "string"}, "example": examples.STREAM}},
-            },
-            **documented(*_TURN),
-        },
+        responses={**told, **documented(*_TURN)},
     )
     async def stream_turn(request: Request, conversation_id: str, given: TakeTurn, who: Who) -> Response:
         """Repeat a turn that was cut off with the same `message_id`: it has gone on, and its response comes again."""
-        run = partial(_heard, orchestrator, conversation_id, given, who)
+
+        def run(hear: OnActivity) -> Awaitable[WorkflowResponse]:
+            return orchestrator.process_turn(
+                conversation_id, given.text, given.message_id, owner=who.owner, on_activity=hear
+            )
+
         return await streams.respond(run, request.url.path)
 
     @router.post(
@@ -154,10 +159,20 @@ def _add_turns(
             conversation_id, given.card_id, given.data, given.action, given.message_id, owner=who.owner
         )
 
-
-async def _heard(
-    orchestrator: WorkflowOrchestrator, conversation_id: str, given: TakeTurn, who: Caller, hear: Any
-) -> WorkflowResponse:
-    return await orchestrator.process_turn(
-        conversation_id, given.text, given.message_id, owner=who.owner, on_activity=hear
+    @router.post(
+        "/workflows/{conversation_id}/card-actions/stream",
+        operation_id="stream_card",
+        summary="The same, told while it is being written",
+        response_class=StreamingResponse,
+        responses={**told, **documented("card-not-allowed", *_TURN)},
     )
+    async def stream_card(request: Request, conversation_id: str, given: SubmitCard, who: Who) -> Response:
+        """Repeat one that was cut off with the same `message_id`: it has gone on, and its response comes again."""
+
+        def run(hear: OnActivity) -> Awaitable[WorkflowResponse]:
+            return orchestrator.process_card_action(
+                conversation_id, given.card_id, given.data, given.action, given.message_id,
+                owner=who.owner, on_activity=hear,
+            )  # fmt: skip
+
+        return await streams.respond(run, request.url.path)

@@ -13,6 +13,7 @@ from inturn.store.sqlite.lane import (
     MESSAGE,
     Lane,
     Message,
+    has_message,
     is_leased,
     mailbox,
     message_of,
@@ -35,7 +36,7 @@ def lanes(tx: Transaction, limit: int) -> LaneList:
         found.append(
             LaneRow(
                 lane.key, lane.holder if held else "", tx.now - lane.began if held else 0,
-                lane.running if held else "", lane.stopped, lane.why, lane.ready, lane.waiting,
+                lane.running if held else "", lane.stopped, lane.why, lane.ready, _waiting_in(tx, lane),
             )
         )  # fmt: skip
     living: dict[str, int] = {}
@@ -58,8 +59,8 @@ def lane(tx: Transaction, key: str, limit: int) -> LaneView:
     """What one lane looks like now: what runs, the first `limit` that wait, and as many that are delayed."""
     lane = read_lane(tx, key) or Lane(key)
     held = is_leased(tx, lane)
-    running = read_message(tx, key, lane.running) if held else None
-    messages = _burst_views(tx, running, "running") if running else []
+    first = read_message(tx, key, lane.running)
+    messages = _burst_views(tx, first, "running" if held else "waiting") if first else []
     for lead in mailbox(tx, key, limit):
         messages += _burst_views(tx, lead, "waiting")
     delayed = tx.execute(
@@ -74,9 +75,15 @@ def lane(tx: Transaction, key: str, limit: int) -> LaneView:
     ttl_ms = -1 if until is None else until - tx.now
     return LaneView(
         key, lane.holder if held else "", lane.granted if held else 0, tx.now - lane.began if held else 0,
-        lane.running if held else "", lane.stopped, lane.why, lane.ready, lane.waiting, state, ttl_ms,
+        lane.running if held else "", lane.stopped, lane.why, lane.ready, _waiting_in(tx, lane), state, ttl_ms,
         tuple(messages),
     )  # fmt: skip
+
+
+def _waiting_in(tx: Transaction, lane: Lane) -> int:
+    """One whose holder is gone waits too, although nobody has put it back yet."""
+    is_left = not is_leased(tx, lane) and has_message(tx, lane.key, lane.running)
+    return lane.waiting + is_left
 
 
 def _burst_views(tx: Transaction, lead: Message, place: Place) -> list[MessageView]:

@@ -26,6 +26,7 @@ from inturn.store.sqlite.calls import Job
 from inturn.store.sqlite.connection import explain, is_busy, is_passing, open_connection
 from inturn.store.sqlite.ears import Ears
 from inturn.store.sqlite.inbox import Inbox
+from inturn.store.sqlite.same_file import SameFile
 from inturn.store.sqlite.transaction import Transaction, WallClock
 
 log = logging.getLogger("inturn.store")
@@ -58,6 +59,7 @@ class Writer:
         self._backlog: deque[Job] = deque()
         self._is_stopping = False
         self._connection: sqlite3.Connection | None = None
+        self._file = SameFile(address.path)
         self._using = threading.Lock()
         """Held while the connection is used."""
         self._obstacle: sqlite3.Error | None = None
@@ -180,9 +182,11 @@ class Writer:
         return [job for job in jobs if job.deadline > at]
 
     def _transact(self, jobs: list[Job]) -> Transaction:
+        self._file.check()
         connection = self._connection
         if connection is None:
             connection = self._connection = open_connection(self._address)
+            self._file.was_opened()
         try:
             connection.execute("BEGIN IMMEDIATE")
             tx = Transaction(connection, self._process, self._wall)

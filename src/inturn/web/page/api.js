@@ -1,8 +1,8 @@
 /** Calls the API of this server. Whatever goes wrong is thrown as a `Problem` that says what to do next. */
 
 import { readEvents } from "./events.js";
+import { apiKey } from "./storage.js";
 
-const KEY = "inturn.key";
 const ROOT = "/api/v1";
 
 export class Problem extends Error {
@@ -19,12 +19,6 @@ export class Problem extends Error {
     return this.status === 0 || this.status === 429 || this.status >= 500 || this.code === "conversation-busy";
   }
 }
-
-/** Kept for this tab alone, and never in an address. */
-export const apiKey = {
-  get: () => sessionStorage.getItem(KEY) ?? "",
-  set: (key) => (key ? sessionStorage.setItem(KEY, key) : sessionStorage.removeItem(KEY)),
-};
 
 export async function call(method, path, body) {
   const response = await request(method, path, body, "application/json");

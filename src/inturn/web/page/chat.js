@@ -14,6 +14,11 @@ const POLICIES = {
   queue: "While an answer is written, others wait in order",
   merge: "While an answer is written, others are merged",
 };
+const RACES = {
+  reject: "Whichever comes first is answered. The others are refused (409), and can be tried again.",
+  queue: "Whichever comes first is answered. The others wait, and each is answered in turn.",
+  merge: "Whichever comes first is answered. The others wait, and become one turn with one answer.",
+};
 
 const log = new Log(byId("log"), byId("status"));
 const composer = new Composer((text) => send({ id: newId(), text }));
@@ -22,6 +27,8 @@ let definitions = [];
 let definition = null;
 let sending = null;
 let turnShown = -1;
+let statusShown = "";
+const others = new BroadcastChannel("inturn");
 
 /** What is known of the conversation that is on the page. */
 function enter({ id, busy, agent = "", restoredTurns = -1 }) {
@@ -32,6 +39,7 @@ function enter({ id, busy, agent = "", restoredTurns = -1 }) {
   const conversation = { id, busy, agent, restoredTurns };
   sending = new Sending(log, conversation, { answered: (response) => show(conversation, response), over });
   byId("policy").textContent = POLICIES[busy] ?? "";
+  byId("race-text").textContent = RACES[busy] ?? "";
   document.body.dataset.busy = busy;
   return conversation;
 }
@@ -59,6 +67,7 @@ function show(conversation, response) {
   const cards = response.messages.filter((message) => message.kind === "adaptiveCard");
   newest.set(conversation.id, turnShown, response.agent, cards);
   stand(response.workflow_state, response.progress, response.turn_meta.collected_this_turn);
+  others.postMessage(conversation.id);
 }
 
 function say(agent, message) {
@@ -72,6 +81,7 @@ function nameOf(agent) {
 }
 
 function stand(state, progress, fresh = {}) {
+  statusShown = state.status;
   showProgress(progress, state.status);
   showCollected(state.collected_data, fresh);
   const isCompleted = state.status === "completed";
@@ -105,8 +115,11 @@ async function begin({ which, busy } = { busy: preferredBusy.get() }) {
   show(enter({ id: response.conversation_id, busy }), response);
 }
 
-async function restore(id) {
-  const session = await call("GET", `/workflows/${encodeURIComponent(id)}`);
+function read(id) {
+  return call("GET", `/workflows/${encodeURIComponent(id)}`);
+}
+
+function restore(id, session) {
   const state = session.workflow_state;
   const kept = newest.get(id);
   const agent = kept?.agent ?? session.agent;
@@ -122,6 +135,16 @@ async function restore(id) {
   for (const message of cardsOf(session, kept)) say(agent, message);
   stand(state, session.progress);
   for (const message of outbox.get(id)) sending.restore(message);
+}
+
+/** What was said in another tab, or on another device, since this one was last looked at. */
+async function catchUp() {
+  const id = address.get();
+  if (sending === null || document.hidden) return;
+  const session = await read(id).catch(() => null); // whoever sends something is told what is wrong
+  if (session === null || id !== address.get() || sending.isBusy) return;
+  const { turn_count: turns, status } = session.workflow_state;
+  if (turns > turnShown || status !== statusShown) restore(id, session);
 }
 
 /** This tab knows the cards of the newest answer; any other has the card of the step. */
@@ -158,6 +181,7 @@ async function must(step) {
     const button = el("button", { type: "button" }, "Try again");
     const notice = log.addNotice(problem.message, button);
     button.addEventListener("click", () => {
+      log.scroller.focus({ preventScroll: true }); // the button goes away
       notice.remove();
       must(step);
     });
@@ -174,7 +198,7 @@ function open() {
 
 async function restoreOrBegin(id) {
   try {
-    await restore(id);
+    restore(id, await read(id));
   } catch (problem) {
     if (problem.status !== 404) throw problem;
     forget(id);
@@ -204,7 +228,7 @@ byId("new").addEventListener("click", async () => {
 byId("race").addEventListener("submit", (event) => {
   event.preventDefault();
   sheet.close();
-  for (const id of ["race-1", "race-2"]) {
+  for (const id of ["race-1", "race-2", "race-3"]) {
     const text = byId(id).value.trim();
     if (text) send({ id: newId(), text });
   }
@@ -214,4 +238,8 @@ byId("skip").addEventListener("click", (event) => {
   composer.field.focus();
 });
 addEventListener("hashchange", open);
+addEventListener("pagehide", () => sending?.leave()); // what is cut off by that was not refused
+addEventListener("pageshow", ({ persisted }) => persisted && open());
+document.addEventListener("visibilitychange", catchUp);
+others.addEventListener("message", ({ data }) => data === address.get() && catchUp());
 open();

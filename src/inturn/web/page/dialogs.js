@@ -1,8 +1,7 @@
 /** What the page asks before a conversation: how it should go, and for a key, if the server wants one. */
 
-import { apiKey } from "./api.js";
 import { byId, el } from "./dom.js";
-import { preferredBusy } from "./storage.js";
+import { apiKey, preferredBusy } from "./storage.js";
 
 /** `{which, busy}`, or `null` if the user would rather not. */
 export async function askHowToStart(definitions) {

@@ -1,8 +1,8 @@
 /** The API reference: everything that /openapi.json describes, by tag, to be read and to be tried. */
 
-import { apiKey } from "./api.js";
 import { byId, el, inWords } from "./dom.js";
 import { Schemas } from "./schema.js";
+import { apiKey } from "./storage.js";
 import { code, curl, tryIt } from "./try.js";
 
 const PROBLEM = "application/problem+json";
@@ -31,7 +31,7 @@ function show(description) {
   for (const [tag, operations] of byTag(description)) {
     const heading = inWords(tag);
     const links = operations.map(({ id, method, path }) =>
-      el("li", {}, el("a", { href: `#${id}` }, badge(method), el("code", {}, path))),
+      el("li", {}, el("a", { href: `#${id}` }, badge(method), el("code", {}, breakable(path)))),
     );
     byId("contents").append(el("h2", {}, heading), el("ul", {}, links));
     const preface = about.get(tag) ? el("p", { class: "words" }, words(about.get(tag))) : null;
@@ -56,9 +56,15 @@ function byTag(description) {
   return [...tags].filter(([, operations]) => operations.length > 0);
 }
 
-/** What stands between backticks is code. */
+/** What stands between backticks is code. Of line breaks, only an empty line is one of the text. */
 function words(text) {
-  return text.split("`").map((part, place) => (place % 2 ? el("code", {}, part) : part));
+  const parts = text.replace(/(\S)\n(?=\S)/g, "$1 ").split("`");
+  return parts.map((part, place) => (place % 2 ? el("code", {}, part) : part));
+}
+
+/** A long path breaks before a slash rather than within a word. */
+function breakable(path) {
+  return path.split(/(?=\/)/).flatMap((part) => [el("wbr"), part]);
 }
 
 function badge(method) {
@@ -79,7 +85,7 @@ function showOperation({ id, method, path, told, parameters: listed }, schemas) 
     table("Parameters", ["Name", "In", "What", "About"], parameters.map((one) =>
       [nameOf(one.name, one.required), one.in, schemas.inWords(one.schema ?? {}), words(one.description ?? "")])),
     body ? showBody(body, example, schemas) : null,
-    table("Responses", ["Status", "What", "Codes"], responses.map(([status, one]) =>
+    table("Responses", ["Status", "What"], responses.map(([status, one]) =>
       showResponse(status, schemas.find(one), schemas))),
     responses.filter(([status]) => status.startsWith("2")).flatMap(([, one]) => showExamples(one, schemas)),
     el("details", {}, el("summary", {}, "curl"), code(curl(method, path, example), "curl command")),
@@ -105,14 +111,13 @@ function showResponse(status, response, schemas) {
   const other = content.filter(({ type }) => type !== PROBLEM);
   const kinds = other.map(({ type, schema }) => (schema ? `${schemas.inWords(schema)} (${type})` : type)).join("; ");
   const told = [response.description, kinds].filter(Boolean).join(" · ");
-  const codes = codesOf(content).map((name) => el("div", {}, el("code", {}, name)));
-  return [el("code", {}, status), words(told), codes];
+  const problems = problemsOf(content).map((one) => el("div", {}, el("code", {}, one.code), ` ${one.title}`));
+  return [el("code", {}, status), problems.length > 0 ? problems : words(told)];
 }
 
-/** The stable codes of problem documents, from their examples. */
-function codesOf(content) {
-  const shown = content.flatMap(({ examples }) => examples.map(([, value]) => value?.code)).filter(Boolean);
-  return [...new Set(shown.map(String))];
+/** With their stable codes, from their examples. */
+function problemsOf(content) {
+  return content.flatMap(({ examples }) => examples.map(([, value]) => value)).filter((value) => value?.code);
 }
 
 function showExamples(response, schemas) {

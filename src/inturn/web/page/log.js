@@ -1,4 +1,4 @@
-/** The messages. Whole ones go into the log, which is read out; what is still being written stands below it. */
+/** The messages, in the order of their turns: an answer stands before the messages that still wait for theirs. */
 
 import { Card } from "./card.js";
 import { el, httpsUrl } from "./dom.js";
@@ -10,6 +10,9 @@ const TOLD = new Set(["waiting", "merged", "refused"]);
 const NEAR = 120;
 const MARGIN = 16;
 
+/** What share of the height an answer leaves to the messages before it. */
+const ASKED = 0.4;
+
 export class Log {
   #cards = [];
 
@@ -19,10 +22,8 @@ export class Log {
     this.status = status;
     this.draft = el("div", { class: "bubble", "data-draft": true });
     this.dots = el("p", { class: "dots" }, el("i"), el("i"), el("i"));
-    // outside of what is read out: a reader wants the answer, not each of its pieces
-    const about = { class: "message assistant now", "aria-hidden": "true", hidden: true };
-    this.now = el("div", about, this.dots, this.draft);
-    element.after(this.now);
+    // hidden from what is read out: a reader wants the answer, not each of its pieces
+    this.now = el("div", { class: "message now", "aria-hidden": "true" }, this.dots, this.draft);
   }
 
   clear() {
@@ -37,16 +38,23 @@ export class Log {
     const trouble = el("div", { class: "trouble", hidden: true });
     const element = this.#add("user", "You", el("div", { class: "bubble" }, text), fate, trouble);
     element.dataset.id = id;
+    const log = this;
     return {
       element,
+      /** What is sent again is answered after all that was answered meanwhile. */
+      toEnd() {
+        if (log.element.lastElementChild !== element) log.element.append(element);
+      },
       tell(words, state) {
         fate.setAttribute("aria-live", TOLD.has(state) ? "polite" : "off");
         fate.textContent = words;
         element.dataset.state = state;
       },
       showTrouble(...parts) {
+        const isAtEnd = log.#isAtEnd();
         trouble.replaceChildren(...parts);
         trouble.hidden = parts.length === 0;
+        if (isAtEnd) log.toEnd();
       },
     };
   }
@@ -54,13 +62,23 @@ export class Log {
   /** What `add` adds is an answer: if there is more of it than fits, it is read from its beginning. */
   addAnswer(add) {
     const isAtEnd = this.#isAtEnd();
-    const before = this.element.lastElementChild;
+    const known = new Set(this.element.children);
     add();
-    const first = before ? before.nextElementSibling : this.element.firstElementChild;
-    if (!isAtEnd || first === null) return;
+    const first = [...this.element.children].find((one) => !known.has(one));
+    if (!isAtEnd || first === undefined) return;
     this.toEnd();
-    const above = this.scroller.getBoundingClientRect().top - first.getBoundingClientRect().top;
+    const above = this.scroller.getBoundingClientRect().top - this.#beginning(first).getBoundingClientRect().top;
     if (above > 0) this.scroller.scrollTop -= above + MARGIN;
+  }
+
+  /** Of an answer: with the messages that it answers, as far as they leave room for it. */
+  #beginning(first) {
+    const highest = first.offsetTop - this.scroller.clientHeight * ASKED;
+    let from = first;
+    while (from.previousElementSibling?.matches(".user") && from.previousElementSibling.offsetTop > highest) {
+      from = from.previousElementSibling;
+    }
+    return from;
   }
 
   addAssistant(name, text, citations = []) {
@@ -89,7 +107,11 @@ export class Log {
   /** `null`: nobody writes. '': somebody does, and there is no word yet. */
   write(text) {
     const isAtEnd = this.#isAtEnd();
-    this.now.hidden = text === null;
+    const waiting = this.#waiting();
+    if (text === null) this.now.remove();
+    else if (!this.now.isConnected || this.now.nextElementSibling !== waiting) {
+      this.element.insertBefore(this.now, waiting);
+    }
     this.dots.hidden = Boolean(text);
     this.draft.hidden = !text;
     this.draft.textContent = text ?? "";
@@ -107,11 +129,17 @@ export class Log {
     return scrollHeight - scrollTop - clientHeight < NEAR;
   }
 
+  /** The first message whose turn has not begun, or `null`. */
+  #waiting() {
+    return this.element.querySelector(".user[data-state=waiting]");
+  }
+
   #add(kind, who, ...parts) {
     const isAtEnd = this.#isAtEnd();
     const name = who === null ? null : el("p", { class: "who" }, who);
     const made = el("article", { class: `message ${kind}` }, name, parts);
-    this.element.append(made);
+    this.element.insertBefore(made, kind === "user" ? null : this.#waiting());
+    if (kind !== "user" && this.now.isConnected) made.after(this.now);
     if (isAtEnd || kind === "user") this.toEnd();
     return made;
   }

@@ -47,6 +47,7 @@ export class Sending {
   async #attempt(message) {
     const waits = this.isBusy && this.conversation.busy !== "reject";
     message.hasWaited = waits;
+    message.shown.toEnd();
     message.shown.tell(waits ? "Waiting for its turn" : "Sending", waits ? "waiting" : "sending");
     message.shown.showTrouble();
     message.form?.close("Sending");
@@ -81,6 +82,7 @@ export class Sending {
       if (name === "response") response = data;
       else if (name === "problem") throw readProblem(data);
       else if (name === "restart") this.#hear(message, null);
+      else if (name === "typing") this.#hear(message, "");
       else if (name === "token") this.#hear(message, String(data.text ?? ""));
     });
     if (response === null) throw cutOff();
@@ -124,6 +126,7 @@ export class Sending {
       this.hooks.answered(response);
       return;
     }
+    together.at(-2).shown.element.after(message.shown.element);
     for (const one of together) one.shown.tell(`Merged: ${together.length} messages, one answer`, "merged");
   }
 
@@ -144,7 +147,11 @@ export class Sending {
     message.form?.close("Not sent yet");
     const isBusy = problem.code === "conversation-busy";
     const words = isBusy ? "The conversation is busy: another message is being answered." : problem.message;
-    message.shown.showTrouble(el("p", {}, words), againButton(problem.retryAfterS, () => this.#attempt(message)));
+    const again = () => {
+      this.log.scroller.focus({ preventScroll: true }); // the button that was pressed goes away
+      this.#attempt(message);
+    };
+    message.shown.showTrouble(el("p", {}, words), againButton(problem.retryAfterS, again));
   }
 }
 

@@ -1,8 +1,9 @@
-/** What this tab remembers over a reload: the cards of the newest answer, and messages that were not answered yet. */
+/** What this tab remembers over a reload: cards of the newest answer, messages without an answer yet, the API key. */
 
 const NEWEST = "inturn.newest.";
 const OUTBOX = "inturn.outbox.";
 const BUSY = "inturn.busy";
+const KEY = "inturn.key";
 
 function read(name, otherwise) {
   try {
@@ -37,12 +38,26 @@ export const outbox = {
   remove: (id, messageId) => write(OUTBOX + id, outbox.get(id).filter((one) => one.id !== messageId)),
 };
 
+let given = null;
+
+/** Kept for this tab alone, and never in an address; where there is no storage, until the next reload. */
+export const apiKey = {
+  get: () => given ?? read(KEY, ""),
+  set(key) {
+    given = key;
+    write(KEY, key);
+  },
+};
+
 export const preferredBusy = {
   get: () => read(BUSY, "merge"),
   set: (busy) => write(BUSY, busy),
 };
 
 export function forget(id) {
-  sessionStorage.removeItem(NEWEST + id);
-  sessionStorage.removeItem(OUTBOX + id);
+  try {
+    for (const name of [NEWEST + id, OUTBOX + id]) sessionStorage.removeItem(name);
+  } catch {
+    // then there is nothing to forget
+  }
 }

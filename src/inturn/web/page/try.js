@@ -1,7 +1,7 @@
 /** A request that can be copied as a curl command, and made from the page. */
 
-import { apiKey } from "./api.js";
 import { el, unique } from "./dom.js";
+import { apiKey } from "./storage.js";
 
 /** What a stream may show; the rest of it is left unread. */
 const MOST = 64 * 1024;

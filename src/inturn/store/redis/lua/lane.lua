@@ -5,7 +5,7 @@
 -- returns  lane token fence since_ms ident stopped why ready waiting state(false: none) state_ttl_ms messages | stale
 --          a message, the running ones first: ident rank attempts age_ms due_in_ms is_inline(0|1) body errors
 --          place(running|waiting|delayed) lead('': itself)
--- include clock partition lane
+-- include clock partition lane looking
 local key = ARGV[2]
 local lane, messages, shown = read_lane(key) or new_lane(), {}, {}
 
@@ -21,7 +21,7 @@ function look_at(ident, place, lead)
 end
 
 local held = is_leased(lane)
-if held then look_at(lane[RUNNING], 'running', '') end
+look_at(lane[RUNNING], held and 'running' or 'waiting', '') -- whose holder is gone waits for the next
 for _, member in ipairs(redis.call('ZRANGE', KEYS[3], 0, ARGV[3] - 1)) do
   look_at(member:sub(23), 'waiting', '')
 end
@@ -34,5 +34,5 @@ for _, ident in ipairs(redis.call('HKEYS', KEYS[4])) do
   end
 end
 return { 'lane', held and lane[HOLDER] or '', held and lane[GRANTED] or 0, held and now - lane[BEGAN] or 0,
-  held and lane[RUNNING] or '', lane[STOPPED], lane[WHY], lane[READY], redis.call('ZCARD', KEYS[3]),
+  held and lane[RUNNING] or '', lane[STOPPED], lane[WHY], lane[READY], waiting_in(key, lane),
   redis.call('GET', KEYS[2]), redis.call('PTTL', KEYS[2]), messages }

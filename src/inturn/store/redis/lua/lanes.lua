@@ -4,7 +4,7 @@
 -- ARGV  prefix limit deadline_ms
 -- returns  lanes in_use dead_letters, lanes {key token since_ms ident stopped why ready waiting}
 --          handlers {name ready workers} | stale
--- include clock partition lane
+-- include clock partition lane looking
 local found, handlers, living = {}, {}, {}
 local keys = redis.call('HLEN', KEYS[1]) > tonumber(ARGV[2]) and redis.call('HRANDFIELD', KEYS[1], ARGV[2])
   or redis.call('HKEYS', KEYS[1])
@@ -12,7 +12,7 @@ for _, key in ipairs(keys) do
   local lane = read_lane(key)
   local held = is_leased(lane)
   found[#found + 1] = { key, held and lane[HOLDER] or '', held and now - lane[BEGAN] or 0, held and lane[RUNNING] or '',
-    lane[STOPPED], lane[WHY], lane[READY], redis.call('ZCARD', prefix .. 'mail:' .. key) }
+    lane[STOPPED], lane[WHY], lane[READY], waiting_in(key, lane) }
 end
 local workers = redis.call('HGETALL', KEYS[3])
 for i = 1, #workers, 2 do
