@@ -5,7 +5,6 @@ SQLite writes on into a file that was moved, replaced or deleted: what it acknow
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from pathlib import Path
 
@@ -28,7 +27,7 @@ class SameFile:
 
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)
+        found = path.stat()
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino
