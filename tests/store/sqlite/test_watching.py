@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -116,6 +117,25 @@ async def test_a_process_that_was_forgotten_is_told_that_it_may_have_missed_some
     assert heard == [b""]
     peer.store.publish("k", b"now")
     await until(lambda: heard == [b"", b"now"])
+
+
+async def test_who_begins_to_watch_is_not_told_that_it_missed_something(
+    open_peer: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = threading.Thread.start
+
+    def begin_and_wait(thread: threading.Thread) -> None:
+        begin(thread)
+        if thread.name == "inturn-sqlite":
+            time.sleep(0.02)  # the writer has looked around before it is told of the first call
+
+    monkeypatch.setattr(threading.Thread, "start", begin_and_wait)
+    peer, watcher = open_peer(), open_peer(process=OTHER)
+    heard, _ = await watch(watcher, "k")
+    await peer.store.check()
+    peer.store.publish("k", b"chunk")
+    await until(lambda: heard[-1:] == [b"chunk"])
+    assert heard == [b"chunk"]
 
 
 async def test_what_was_heard_is_forgotten_before_it_is_too_much(open_peer: Opener) -> None:

@@ -38,7 +38,7 @@ class Asides:
         self._under_way = 0
         self._missing: set[str] = set()
         self._lock = threading.Lock()
-        self._renewed_at = 0.0
+        self._renewed_at = clock.now()  # what is being subscribed to now has said so itself
         self._heard = 0
 
     def say(self, key: str, text: bytes) -> list[Job]:
