@@ -10,7 +10,7 @@ BIN   := $(VENV)/bin
 STAMP := $(VENV)/.ready
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --quiet
 UV    ?= uv
-WORKERS ?= 3
+WORKERS ?= 4
 
 help: ## Show these targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile

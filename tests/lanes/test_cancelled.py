@@ -32,8 +32,8 @@ async def until_nothing_is_left(app: InTurn) -> None:
 
 @pytest.fixture
 def quick(make_app: MakeApp) -> InTurn:
-    """Calls of this app are certainly over after three seconds."""
-    return make_app(store_timeout=3)
+    """Calls of this app are certainly over after one and a half seconds."""
+    return make_app(store_timeout=1.5)
 
 
 async def count_up(app: InTurn, message_id: int) -> None:
@@ -63,7 +63,7 @@ async def test_the_first_turn_of_an_app_can_be_cancelled_at_every_await(
     make_app: MakeApp, other: InTurn, when: When
 ) -> None:
     async def attempt(number: int) -> None:
-        app = make_app(store_timeout=3)
+        app = make_app(store_timeout=1.5)
         try:
             await cancelled_at(number, when, count_up(app, number))
         except Cancelled:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 import pytest
 
@@ -22,6 +23,16 @@ def move_of(cluster: PrivateCluster, peer: RedisPeer, partition: int) -> Move:
     for node in cluster.nodes:
         node.tell("CONFIG", "RESETSTAT")  # what is counted from here on is this test's
     return Move(cluster, slot_of_partition(peer.store, partition))
+
+
+def empty_slot(cluster: PrivateCluster, namespace: str) -> tuple[str, Move]:
+    """A tag whose slot has no key of another test."""
+    for number in itertools.count():
+        tag = f"{namespace}-{number}"
+        move = Move(cluster, int(cluster.masters[0].tell("CLUSTER", "KEYSLOT", f"{{{tag}}}")))
+        if move.source.tell("CLUSTER", "COUNTKEYSINSLOT", move.slot) == 0:
+            return tag, move
+    raise AssertionError("there are more slots than keys")
 
 
 async def test_locks_and_waiters_go_along_and_the_push_comes_from_the_new_node(
@@ -108,9 +119,9 @@ async def test_a_plain_key_is_found_at_its_new_node_while_its_slot_still_moves(
     moving: PrivateCluster, open_at: Open, namespace: str
 ) -> None:
     store = open_at(moving.url, timeout_s=5).store
-    gone, stays = (f"{{{namespace}}}:{what}" for what in ("gone", "stays"))
+    tag, move = empty_slot(moving, namespace)
+    gone, stays = (f"{{{tag}}}:{what}" for what in ("gone", "stays"))
     await store.command("SET", gone, "there")
-    move = Move(moving, int(moving.masters[0].tell("CLUSTER", "KEYSLOT", gone)))
     move.begin()
     assert move.move_keys() == 1
     await asyncio.gather(*(store.command("SET", f"elsewhere{number}", "x") for number in range(20)))  # connected to all
