@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from playwright.sync_api import Locator, expect
@@ -103,7 +104,7 @@ def test_every_input_is_checked_and_sent(chat: Chat) -> None:
     card.get_by_label("Product").select_option(label="The API")
     card.get_by_role("radio", name="Phone").check()
     card.get_by_role("checkbox", name="You may store this").check()
-    with chat.page.expect_request("**/card-actions") as sent:
+    with chat.page.expect_request("**/card-actions/stream") as sent:
         card.get_by_role("button", name="Submit").click()
     given: dict[str, Any] = sent.value.post_data_json or {}
     assert given["card_id"] == "problem_card"
@@ -113,6 +114,19 @@ def test_every_input_is_checked_and_sent(chat: Chat) -> None:
         "consent": "true",
     }  # fmt: skip
     chat.expect_collected(affected_users="12", since="2026-11-02", product="API", contact_by="By phone", consent="Yes")
+
+
+def test_the_answer_to_a_card_is_seen_while_it_is_written(chat: Chat) -> None:
+    card = _problem_card(chat)
+    card.get_by_label("Product").select_option("API")
+    card.get_by_label("Category").select_option("Billing")
+    card.get_by_label("Description").fill("It answers 500.")
+    chat.agent.hold(after=1)
+    card.get_by_role("button", name="Submit").click()
+    expect(chat.page.locator("[data-draft]")).to_have_text(re.compile(r"\S"))
+    chat.expect_state(chat.mine.last, "writing")
+    chat.agent.open()
+    chat.expect_collected(product="API", category="Billing", description="It answers 500.")
 
 
 def test_a_card_that_could_not_be_sent_is_tried_again(chat: Chat, watch: Watch) -> None:

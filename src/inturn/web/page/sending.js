@@ -1,6 +1,6 @@
 /** Messages on their way: sent, waiting, answered alone or together, or refused and tried again with the same id. */
 
-import { Problem, call, cutOff, readProblem, stream } from "./api.js";
+import { Problem, cutOff, readProblem, stream } from "./api.js";
 import { el } from "./dom.js";
 import { outbox } from "./storage.js";
 
@@ -73,12 +73,12 @@ export class Sending {
 
   async #ask(message) {
     const path = `/workflows/${encodeURIComponent(this.conversation.id)}`;
-    if (message.card) {
-      const { cardId, action, data } = message.card;
-      return call("POST", `${path}/card-actions`, { card_id: cardId, action, data, message_id: message.id });
-    }
+    const { cardId, action, data: filledIn } = message.card ?? {};
+    const [route, given] = message.card
+      ? ["card-actions", { card_id: cardId, action, data: filledIn }]
+      : ["turns", { text: message.text }];
     let response = null;
-    await stream(`${path}/turns/stream`, { text: message.text, message_id: message.id }, (name, data) => {
+    await stream(`${path}/${route}/stream`, { ...given, message_id: message.id }, (name, data) => {
       if (name === "response") response = data;
       else if (name === "problem") throw readProblem(data);
       else if (name === "restart") this.#hear(message, null);
