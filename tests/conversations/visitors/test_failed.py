@@ -17,7 +17,16 @@ from inturn.testing import ManualClock, app_for_tests, drain
 from tests.acceptance.troupe import Child
 from tests.conversations.visitors.conftest import MakeApp
 from tests.conversations.visitors.hearing import listening, serving
-from tests.conversations.visitors.world import Recorder, answers, chat_of, outcomes, said, set_up, working
+from tests.conversations.visitors.world import (
+    Recorder,
+    answers,
+    chat_of,
+    every_attempt,
+    outcomes,
+    said,
+    set_up,
+    working,
+)
 
 
 class Dies(BaseException):
@@ -153,9 +162,7 @@ async def test_a_dead_letter_is_taken_in_by_the_next_answer_too(agent: Recorder)
         await set_up(responder)
         agent.reply = away
         receipt = await responder.submit_visitor_message(said(1))
-        for _ in range(5):
-            await drain(app)
-            clock.advance(120)
+        await every_attempt(app, clock)
         with pytest.raises(HandlerFailed):
             await receipt.result(1)
         agent.reply = lambda ask: "back"
@@ -181,9 +188,7 @@ async def test_what_its_workers_died_over_each_time_is_failed_and_left_out(agent
         agent.reply = die
         receipt = await responder.submit_visitor_message(said(1))
         async with serving(responder) as base, listening(base) as events:
-            for _ in range(5):
-                await drain(app)
-                clock.advance(120)
+            await every_attempt(app, clock)
             with pytest.raises(HandlerFailed):
                 await receipt.result(1)
             assert await outcomes(responder) == {"m1": "failed"}

@@ -16,6 +16,7 @@ from tests.conversations.visitors.world import (
     Recorder,
     answers,
     chat_of,
+    every_attempt,
     outcomes,
     said,
     set_up,
@@ -54,9 +55,7 @@ async def test_a_dead_letter_is_failed_in_its_chat_and_may_be_replayed(agent: Re
         await set_up(responder)
         agent.reply = choke
         receipt = await responder.submit_visitor_message(said(1, "poison"))
-        for _ in range(5):
-            await drain(app)
-            clock.advance(120)
+        await every_attempt(app, clock)
         with pytest.raises(HandlerFailed):
             await receipt.result(1)
         assert await outcomes(responder) == {"m1": "failed"}
@@ -82,9 +81,7 @@ async def test_a_failed_one_is_tried_again_when_it_is_repeated(agent: Recorder, 
         agent.reply = choke
         for number in (1, 2):
             await responder.submit_visitor_message(said(number, "poison"))
-            for _ in range(5):
-                await drain(app)
-                clock.advance(120)
+            await every_attempt(app, clock)
         agent.reply = lambda ask: "at last"
         assert await responder.handle_visitor_message(said(1, "poison")) is not None
         accepted = await responder.accept(said(2, "poison"))

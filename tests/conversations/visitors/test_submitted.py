@@ -17,6 +17,7 @@ from tests.conversations.visitors.world import (
     Recorder,
     answers,
     chat_of,
+    every_attempt,
     outcomes,
     said,
     set_up,
@@ -135,11 +136,7 @@ async def test_a_failing_agent_is_tried_again_and_then_set_aside(agent: Recorder
 
         agent.reply = fail
         receipt = await responder.submit_visitor_message(said(1))
-        outcome = []
-        for _ in range(5):
-            outcome += [ran.outcome for ran in await drain(app)]
-            clock.advance(120)
-        assert outcome == ["retry"] * 4 + ["dead"]
+        assert await every_attempt(app, clock) == ["retry"] * 4 + ["dead"]
         with pytest.raises(HandlerFailed):
             await receipt.result(1)
         assert await outcomes(responder) == {"m1": "failed"}, "nothing vanishes"
@@ -164,19 +161,14 @@ async def test_one_poisonous_message_of_a_burst_does_not_cost_the_others_their_a
                 raise kind("recorder", "choked")
             return f"re: {ask.text}"
 
-        async def work() -> None:
-            for _ in range(8):
-                await drain(app)
-                clock.advance(120)
-
         agent.reply = choke
         for number, text in enumerate(("good", "bad", "fine")):
             await responder.submit_visitor_message(said(number, text))
-        await work()
+        await every_attempt(app, clock, 8)
         assert await outcomes(responder) == {"m0": "answered", "m1": "failed", "m2": "answered"}
         assert [letter.id for letter in await app.dead_letters.list()] == ["c1/m1"]
         await responder.submit_visitor_message(said(9, "later"))
-        await work()
+        await every_attempt(app, clock, 8)
         assert (await outcomes(responder))["m9"] == "answered", "nor those that come later"
 
 

@@ -15,6 +15,7 @@ from inturn.conversations.event import VisitorMessage
 from inturn.conversations.projects import ProjectSettings
 from inturn.conversations.responder import VisitorResponder
 from inturn.store import clock
+from inturn.testing import ManualClock, drain
 
 SKIPPED = "Message processing skipped, lock held for visitor v1"
 
@@ -98,6 +99,15 @@ async def until_waiting(app: InTurn, key: str, count: int) -> None:
         return (await app.lanes.inspect(key)).waiting == count
 
     await until(is_so)
+
+
+async def every_attempt(app: InTurn, hands: ManualClock, times: int = 5) -> list[str]:
+    """Run what is there and what is tried again, so many times. Answers how each attempt ended."""
+    ended: list[str] = []
+    for _ in range(times):
+        ended += [ran.outcome for ran in await drain(app)]
+        hands.advance(120)
+    return ended
 
 
 @contextlib.asynccontextmanager

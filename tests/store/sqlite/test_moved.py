@@ -24,7 +24,12 @@ def delete(path: Path) -> None:
     path.unlink()
 
 
-@pytest.mark.parametrize("lose", [move, replace, delete])
+def lose_its_folder(path: Path) -> None:
+    path.parent.rename(path.parent.with_name("moved"))
+    path.parent.touch()  # to look for the file is another error now
+
+
+@pytest.mark.parametrize("lose", [move, replace, delete, lose_its_folder])
 async def test_a_file_that_is_another_now_is_not_written_to(open_peer: Opener, lose: Callable[[Path], None]) -> None:
     peer = open_peer()
     path = path_of(peer)

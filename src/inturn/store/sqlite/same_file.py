@@ -28,6 +28,6 @@ class SameFile:
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
         found = path.stat()
-    except FileNotFoundError:
+    except OSError:  # it is gone, or may not be looked at any more, which is the same to us
         return None
     return found.st_dev, found.st_ino

@@ -1,0 +1,207 @@
+"""Renewal and loss of a lease that a majority holds, and what becomes of its body."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from inturn.errors import (
+    LeaseLost,
+    NotHeld,
+    StoreUnavailable,
+)
+from inturn.locks.quorum import Quorum
+from inturn.services import PrivateRedis
+from inturn.store import clock
+from tests.locks.quorum.world import KEYS, MakeQuorum, ask, until, until_clean, votes
+
+
+async def test_a_lease_is_renewed_for_as_long_as_its_body_runs(quorum: Quorum, other: Quorum) -> None:
+    async with quorum.lock("x", ttl=3, wait=5) as lease:
+        ends_at = clock.now() + 4
+        while clock.now() < ends_at:
+            await asyncio.sleep(0.1)
+            assert lease.remaining() > 0
+        assert not await other.lock("x").acquire(blocking=False)
+
+
+async def test_a_blocked_loop_does_not_lose_the_lease(quorum: Quorum, servers: list[PrivateRedis]) -> None:
+    async with quorum.lock("x", ttl=3, wait=5) as lease:
+        ends_at = clock.now() + 4
+        while clock.now() < ends_at:
+            time.sleep(0.1)  # noqa: ASYNC251
+            assert votes(servers, "x").count(lease.token) >= 2
+        assert lease.remaining() > 0
+        await asyncio.sleep(0)
+
+
+@pytest.mark.alone
+async def test_a_body_is_cancelled_before_its_lease_ends_unrenewed(quorum: Quorum, servers: list[PrivateRedis]) -> None:
+    async with quorum.lock("warm", wait=5):
+        pass
+    leases, ran_s = [], []
+
+    async def body() -> None:
+        async with quorum.lock("x", ttl=4, wait=5) as lease:
+            leases.append(lease)
+            for server in servers:
+                server.pause()
+            paused_at = clock.now()
+            try:
+                await asyncio.sleep(30)
+            finally:
+                ran_s.append(clock.now() - paused_at)
+
+    with pytest.raises(LeaseLost, match="no renewal in time") as lost:
+        await body()
+    for server in servers:
+        server.resume()
+    assert ran_s[0] < 4, "it ended before the servers could grant the lock anew"
+    assert lost.value.fence == leases[0].fence
+    assert leases[0].lost
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+    await until_clean(servers, "x")
+
+
+async def test_a_lease_that_a_majority_gave_to_another_is_lost_at_the_next_renewal(
+    quorum: Quorum, servers: list[PrivateRedis]
+) -> None:
+    async def body() -> None:
+        async with quorum.lock("x", ttl=3, wait=5):
+            for server in servers[:2]:
+                ask(server, "SET", KEYS.lock("x"), "someone#1", "PX", 60_000)
+            await asyncio.sleep(30)
+
+    with pytest.raises(LeaseLost, match="gone when it should have been renewed"):
+        await body()
+    await until(lambda: votes(servers, "x") == ["someone#1", "someone#1", None])
+
+
+async def test_a_bare_lease_that_is_lost_says_so_and_its_release_raises(
+    quorum: Quorum, servers: list[PrivateRedis]
+) -> None:
+    lock = quorum.lock("x", ttl=1, wait=5)
+    lease = await lock.take()
+    for server in servers[:2]:
+        server.kill()
+    await until(lambda: lease.lost)
+    assert lock.lost
+    with pytest.raises(LeaseLost):
+        await lock.extend(5)
+    with pytest.raises(LeaseLost):
+        await lock.release()
+    with pytest.raises(NotHeld):
+        await lock.release()
+    assert lease.remaining() == 0
+
+
+async def test_releasing_what_is_gone_is_a_loss_and_does_not_touch_the_next_holder(
+    quorum: Quorum, servers: list[PrivateRedis]
+) -> None:
+    lease = await quorum.lock("x", ttl=60, wait=5).take()
+    for server in servers:
+        ask(server, "SET", KEYS.lock("x"), "someone#1")
+    with pytest.raises(LeaseLost, match="gone when it was released"):
+        await lease.release()
+    assert votes(servers, "x") == ["someone#1"] * 3
+
+
+async def test_releasing_without_a_majority_is_an_absent_store(quorum: Quorum, servers: list[PrivateRedis]) -> None:
+    lease = await quorum.lock("x", ttl=60, wait=5).take()
+    for server in servers[:2]:
+        server.kill()
+    with pytest.raises(StoreUnavailable) as away:
+        await lease.release()
+    assert away.value.__cause__ is not None
+    await until_clean(servers, "x")
+
+
+async def test_a_server_that_comes_back_joins_the_lease_so_that_another_may_go(
+    quorum: Quorum, servers: list[PrivateRedis]
+) -> None:
+    a, b, c = servers
+    c.kill()
+    async with quorum.lock("x", ttl=2, wait=5) as lease:
+        c.start()
+        await until(lambda: votes(servers, "x") == [lease.token] * 3)
+        a.kill()
+        ends_at = clock.now() + 4
+        while clock.now() < ends_at:
+            await asyncio.sleep(0.1)
+            assert lease.remaining() > 0
+        b.restart(keep_data=False)
+        await until(lambda: votes(servers, "x")[1] == lease.token)
+    await until_clean(servers, "x")
+
+
+async def test_a_renewal_that_meets_a_release_leaves_nothing(
+    make_quorum: MakeQuorum, servers: list[PrivateRedis]
+) -> None:
+    """A server that is asked to renew, is paused, and wakes up after the release, must not vote anew."""
+    quorum = make_quorum(servers, timeout=1)
+    for _ in range(2):
+        async with quorum.lock("x", ttl=3, wait=5):
+            await asyncio.sleep(0.8)
+            servers[2].pause()
+            await asyncio.sleep(0.4)  # the renewal after a second finds it paused
+        servers[2].resume()
+        await until_clean(servers, "x", within_s=2)
+
+
+@pytest.mark.alone
+async def test_a_fixed_life_ends_unless_it_is_extended(quorum: Quorum, servers: list[PrivateRedis]) -> None:
+    async def body() -> None:
+        async with quorum.lock("x", ttl=1, wait=5, renew=False) as lease:
+            assert await lease.extend(2, replace_ttl=True)
+            assert 1.5 < lease.remaining() < 2
+            assert await lease.extend(0.5, replace_ttl=True), "it never becomes shorter"
+            assert lease.remaining() > 1.4
+            assert await lease.extend(1)
+            assert 2 < lease.remaining() < 3
+            await asyncio.sleep(30)
+
+    with pytest.raises(LeaseLost, match="its time is up"):
+        await body()
+    await until_clean(servers, "x")
+
+
+async def test_an_extension_without_a_majority_is_an_absent_store(quorum: Quorum, servers: list[PrivateRedis]) -> None:
+    lease = await quorum.lock("x", ttl=20, wait=5).take()
+    for server in servers[:2]:
+        server.kill()
+    with pytest.raises(StoreUnavailable):
+        await lease.extend(30)
+    assert not lease.lost, "it may still be ours"
+    with pytest.raises(StoreUnavailable):
+        await lease.release()
+
+
+async def test_the_bodys_own_error_is_not_hidden(quorum: Quorum, servers: list[PrivateRedis]) -> None:
+    async def body() -> None:
+        async with quorum.lock("x", wait=5):
+            for server in servers[:2]:
+                server.kill()
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        await body()
+
+
+async def test_a_cancellation_from_elsewhere_goes_on(quorum: Quorum, servers: list[PrivateRedis]) -> None:
+    entered = asyncio.Event()
+
+    async def body() -> None:
+        async with quorum.lock("x", wait=5):
+            entered.set()
+            await asyncio.sleep(30)
+
+    running = asyncio.create_task(body())
+    await entered.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await until_clean(servers, "x")
