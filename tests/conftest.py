@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from inturn.services import MissingProgram, PrivateRedis
-from inturn.services.find import find_redis
+from tests.servers.program import find_redis
 from inturn.settings import variables
 from tests.floor import Floor
 

@@ -55,18 +55,18 @@ from inturn.errors import (
     WorkflowTooDeep,
 )
 from inturn.lanes.dedup import AsyncMessageDeduplicationManager, MessageDeduplicationManager
-from inturn.lanes.effects import Message, Turn
+from inturn.lanes.turn import Message, Turn
 from inturn.lanes.policy import Cut
 from inturn.lanes.receipt import Receipt
 from inturn.lanes.template import content_id
 from inturn.lanes.watch import Event, Watch
-from inturn.locks.conversation import ConversationLock
+from inturn.compat.conversation import ConversationLock
 from inturn.locks.lease import Lease
 from inturn.locks.lock import Lock
-from inturn.locks.managers import AsyncDistributedLockManager, DistributedLockManager
+from inturn.compat.managers import AsyncDistributedLockManager, DistributedLockManager
 from inturn.locks.quorum import Quorum, QuorumLock
-from inturn.locks.quorum_lease import QuorumLease
-from inturn.locks.visitor import VisitorLock, VisitorLockService
+from inturn.locks.quorum.lease import QuorumLease
+from inturn.compat.visitor import VisitorLock, VisitorLockService
 
 if TYPE_CHECKING:
     from inturn.conversations import (

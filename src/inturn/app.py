@@ -24,7 +24,7 @@ from inturn.lanes.signals import stops_on_signals
 from inturn.lanes.submit import submit
 from inturn.lanes.watch import Watch
 from inturn.lanes.worker import Worker
-from inturn.locks import arguments
+from inturn import arguments
 from inturn.locks.admin import Locks
 from inturn.locks.deadlock import DeadlockWatch
 from inturn.locks.lock import Lock

@@ -18,11 +18,11 @@ from weakref import WeakSet
 from inturn.app import InTurn
 from inturn.errors import HandlerFailed, HandlerSignal, LeaseLost
 from inturn.lanes import text
-from inturn.lanes.effects import Turn
+from inturn.lanes.turn import Turn
 from inturn.lanes.lease import INTERRUPTED
 from inturn.lanes.runtime import Runtime
-from inturn.lanes.turn import take_turn
-from inturn.locks import arguments
+from inturn.lanes.executor import take_turn
+from inturn import arguments
 from inturn.settings import Settings
 from inturn.store.lane import Given, read_ident
 

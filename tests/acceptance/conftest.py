@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.acceptance.troupe import Troupe
+from tests.acceptance.processes import Troupe
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from contextlib import closing
 from inturn.locks.admin import LockInfo
 from inturn.store.sqlite.address import Address
 from inturn.sync import InTurn
-from tests.acceptance.troupe import Child
+from tests.acceptance.processes import Child
 
 
 def until(is_so: Callable[[], bool], within: float, what: str) -> None:

@@ -21,7 +21,7 @@ class Served:
     def __init__(self, folder: Path, *words: str, **environ: str) -> None:
         self._log = (folder / "log").open("a+b")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "inturn.cli", "serve", "--port", "0", *words],
+            [sys.executable, "-m", "inturn.cli.main", "serve", "--port", "0", *words],
             cwd=folder,
             env=os.environ | {"NO_PROXY": "*", "no_proxy": "*", **environ},
             stdout=subprocess.PIPE,

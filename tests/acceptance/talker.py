@@ -21,13 +21,13 @@ from inturn import InTurn
 from inturn.agents.activity import Activity
 from inturn.agents.protocol import Ask
 from inturn.conversations.context import build_contextual_query
-from inturn.conversations.graph.walk import ToolContext
-from inturn.conversations.loop import Loop, Utterance, nobody
-from inturn.conversations.orchestrator import WorkflowOrchestrator
-from inturn.conversations.parse import parse_turn
+from inturn.visitors.graph.walk import ToolContext
+from inturn.workflows.loop import Loop, Utterance, nobody
+from inturn.workflows.orchestrator import WorkflowOrchestrator
+from inturn.workflows.parse import parse_turn
 from inturn.conversations.plain import RedisWorkflowStateStore
-from inturn.conversations.responder import VisitorResponder
-from inturn.workflows.load import default_definition
+from inturn.visitors.responder import VisitorResponder
+from inturn.workflows.definition.load import default_definition
 from tests.acceptance.actor import say
 
 

@@ -9,11 +9,11 @@ import pytest
 from redis.asyncio import Redis
 
 from inturn import InTurn
-from inturn.conversations.orchestrator import WorkflowOrchestrator
+from inturn.workflows.orchestrator import WorkflowOrchestrator
 from inturn.conversations.plain import RedisWorkflowStateStore
 from inturn.conversations.state import Owner, WorkflowState
 from tests.acceptance.talker import NotingAgent
-from tests.acceptance.troupe import Child, Troupe
+from tests.acceptance.processes import Child, Troupe
 
 PROCESSES = 5
 TURNS = 50

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from tests.acceptance.looks import stop, until_waiting
-from tests.acceptance.troupe import Troupe
+from tests.acceptance.processes import Troupe
 
 TTL = 2.4
 SLACK = 3.0

@@ -14,7 +14,7 @@ from inturn.lanes.admin import LaneInfo
 from inturn.store import clock
 from tests.acceptance.lane_worker import ATTEMPTS, TTL, register
 from tests.acceptance.looks import stop
-from tests.acceptance.troupe import Child, Event, Troupe
+from tests.acceptance.processes import Child, Event, Troupe
 
 SLACK = 3.0
 """What a busy machine may add."""

@@ -12,7 +12,7 @@ from inturn import InTurn
 from inturn.store import clock
 from tests.acceptance.lane_worker import register
 from tests.acceptance.test_lanes_crashes import hears, until_idle, worker
-from tests.acceptance.troupe import Child, Troupe
+from tests.acceptance.processes import Child, Troupe
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from inturn.errors import LeaseLost
 from inturn.services import PrivateRedis
 from inturn.settings import Settings
 from tests.acceptance.soon import soon
-from tests.acceptance.troupe import Troupe
+from tests.acceptance.processes import Troupe
 from tests.chaos.proxy import Proxy
 
 TTL = 1.0

@@ -17,7 +17,7 @@ from tests.acceptance.looks import stop
 from tests.acceptance.policies_worker import LONG_TTL, PLAIN, TTL, register
 from tests.acceptance.test_lanes_crashes import SLACK, hears, until_idle
 from tests.acceptance.test_policies_interrupt import body, worker
-from tests.acceptance.troupe import Troupe
+from tests.acceptance.processes import Troupe
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from inturn.store import clock
 from tests.acceptance.looks import stop
 from tests.acceptance.policies_worker import register
 from tests.acceptance.test_lanes_crashes import hears, until_idle
-from tests.acceptance.troupe import Child, Troupe
+from tests.acceptance.processes import Child, Troupe
 
 SLACK = 3.0
 """What a busy machine may add."""

@@ -17,7 +17,7 @@ import pytest
 from inturn import InTurn
 from inturn.store.lane import Commit, Ended
 from tests.acceptance.policy_races import Kind, Lane, judge, play, register, shake
-from tests.acceptance.troupe import Child, Troupe
+from tests.acceptance.processes import Child, Troupe
 from tests.store.lane_life import process_of
 
 SEED = 11

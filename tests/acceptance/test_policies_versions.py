@@ -13,7 +13,7 @@ from inturn.store import clock
 from tests.acceptance.policies_worker import register
 from tests.acceptance.test_lanes_crashes import hears, until_idle
 from tests.acceptance.test_policies_interrupt import body, worker
-from tests.acceptance.troupe import Troupe
+from tests.acceptance.processes import Troupe
 
 
 @pytest.fixture

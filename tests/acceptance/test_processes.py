@@ -12,7 +12,7 @@ import pytest
 from inturn.errors import AlreadyHeld
 from inturn.sync import InTurn
 from tests.acceptance.looks import look, until_waiting
-from tests.acceptance.troupe import Troupe
+from tests.acceptance.processes import Troupe
 
 
 def test_a_forked_child_works_on_its_own_and_the_parents_lease_stays_the_parents(

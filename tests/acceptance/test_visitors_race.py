@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from inturn import InTurn
-from inturn.conversations.chat import Chat
-from inturn.conversations.projects import LaneProjects, ProjectSettings
-from inturn.conversations.responder import VisitorResponder
+from inturn.visitors.chat import Chat
+from inturn.visitors.projects import LaneProjects, ProjectSettings
+from inturn.visitors.responder import VisitorResponder
 from tests.acceptance.talker import NotingAgent
 from tests.acceptance.test_conversations_race import PROCESSES, TURNS, WORDS, talkers
-from tests.acceptance.troupe import Child, Troupe
+from tests.acceptance.processes import Child, Troupe
 
 VISITOR, PROJECT = "v1", "shop"
 SKIPPED = f"Message processing skipped, lock held for visitor {VISITOR}"

@@ -9,7 +9,7 @@ import pytest
 from microsoft_agents.copilotstudio.client import ConnectionSettings
 
 from inturn.agents import Activity, Agent, Ask, CopilotStudioAgent, OpenAIAgent, Situation
-from inturn.workflows.definition import FieldDefinition, StepDefinition, WorkflowDefinition
+from inturn.workflows.definition.model import FieldDefinition, StepDefinition, WorkflowDefinition
 from tests.agents.provider import Provider, serving
 
 KEY = "sk-very-secret-0123456789"

@@ -31,8 +31,8 @@ def test_a_missing_openai_package_names_its_extra(monkeypatch: pytest.MonkeyPatc
 
 def test_a_missing_copilot_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = connection(Provider())
-    monkeypatch.delitem(sys.modules, "inturn.agents.copilot_link", raising=False)
-    monkeypatch.delattr("inturn.agents.copilot_link", raising=False)
+    monkeypatch.delitem(sys.modules, "inturn.agents.copilot.client", raising=False)
+    monkeypatch.delattr("inturn.agents.copilot.client", raising=False)
     monkeypatch.setitem(sys.modules, "microsoft_agents.copilotstudio.client", None)
     with pytest.raises(MissingExtra, match=r"the Copilot Studio agent needs the extra 'copilot'"):
         CopilotStudioAgent(settings, token="t")

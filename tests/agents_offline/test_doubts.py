@@ -8,8 +8,8 @@ import pytest
 
 from inturn.agents.reading.place import Reading
 from inturn.agents.reading.values import value_in
-from inturn.workflows.definition import FieldDefinition
-from tests.agents_offline.talk import EVERYTHING, TODAY, read
+from inturn.workflows.definition.model import FieldDefinition
+from tests.agents.offline.talk import EVERYTHING, TODAY, read
 
 
 def answered(asked: str, said: str) -> Reading:

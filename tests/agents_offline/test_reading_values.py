@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from inturn.agents.reading.choices import Ambiguous, choose
-from inturn.agents.reading.dates import dates_in
+from inturn.agents.offline.choices import Ambiguous, choose
+from inturn.agents.offline.dates import dates_in
 from inturn.agents.reading.emails import emails_in
 from inturn.agents.reading.numbers import numbers_in
 from inturn.agents.reading.polarity import yes_or_no
 from inturn.agents.reading.values import value_in
-from inturn.workflows.definition import FieldDefinition
-from tests.agents_offline.talk import TODAY
+from inturn.workflows.definition.model import FieldDefinition
+from tests.agents.offline.talk import TODAY
 
 CHOICES = ("Mobile app", "Website", "Desktop app", "API")
 

@@ -13,11 +13,11 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 
 from inturn.services import MissingProgram
-from inturn.services.find import find_chromium
-from tests.browser.chatting import Chat
-from tests.browser.gated import GatedAgent
-from tests.browser.launching import ARGUMENTS
-from tests.browser.serving import ChatServer
+from tests.servers.program import find_chromium
+from tests.browser.chat import Chat
+from tests.browser.gated_agent import GatedAgent
+from tests.browser.chromium import ARGUMENTS
+from tests.browser.chat_server import ChatServer
 
 HERE = Path(__file__).parent
 REFUSED = "Failed to load resource"

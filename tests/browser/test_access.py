@@ -7,11 +7,11 @@ from itertools import pairwise
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser import seeing
+from tests.browser import measures as seeing
 from tests.browser.cards import everything, said_with
-from tests.browser.chatting import Chat
+from tests.browser.chat import Chat
 from tests.browser.conftest import Watch
-from tests.browser.serving import ChatServer
+from tests.browser.chat_server import ChatServer
 
 
 def _fill(chat: Chat) -> None:

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from inturn.agents.activity import Activity
-from tests.browser.chatting import Chat, contentions
+from tests.browser.chat import Chat, contentions
 from tests.browser.conftest import Watch
 
 

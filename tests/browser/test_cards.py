@@ -8,7 +8,7 @@ from typing import Any
 from playwright.sync_api import Locator, expect
 
 from tests.browser.cards import everything, said_with
-from tests.browser.chatting import Chat
+from tests.browser.chat import Chat
 from tests.browser.conftest import Watch
 
 

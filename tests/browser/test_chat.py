@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.browser.chatting import Chat
+from tests.browser.chat import Chat
 from tests.browser.conftest import Watch
 
 ANSWERS = [

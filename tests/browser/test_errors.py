@@ -8,10 +8,10 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from inturn.services import PrivateRedis
-from tests.browser.chatting import Chat
+from tests.browser.chat import Chat
 from tests.browser.conftest import Watch
-from tests.browser.gated import GatedAgent
-from tests.browser.serving import ChatServer
+from tests.browser.gated_agent import GatedAgent
+from tests.browser.chat_server import ChatServer
 
 KEY = "a-key-of-sixteen-or-more"
 

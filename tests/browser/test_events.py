@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.chatting import Chat
+from tests.browser.chat import Chat
 
 READ = """
 async ([text, size]) => {

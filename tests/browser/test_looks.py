@@ -6,9 +6,9 @@ import pytest
 from playwright.sync_api import expect
 
 from inturn.agents.activity import Activity
-from tests.browser import seeing
+from tests.browser import measures as seeing
 from tests.browser.cards import everything, said_with
-from tests.browser.chatting import Chat
+from tests.browser.chat import Chat
 
 COLOURS = """
 () => ["body", ".top", ".assistant .bubble", ".user .bubble", "#panel", "#text", "#send"].map((selector) => {

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser import seeing
-from tests.browser.gated import GatedAgent
-from tests.browser.serving import ChatServer
+from tests.browser import measures as seeing
+from tests.browser.gated_agent import GatedAgent
+from tests.browser.chat_server import ChatServer
 
 METHODS = ("get", "post", "put", "patch", "delete")
 

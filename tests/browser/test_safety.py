@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 import inturn
 from inturn.agents.activity import Activity
 from tests.browser.cards import said_with
-from tests.browser.chatting import Chat
+from tests.browser.chat import Chat
 
 FOLDER = Path(inturn.__file__).parent / "web" / "page"
 FILES = sorted(path for path in FOLDER.rglob("*") if path.is_file())

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.chatting import Chat
-from tests.browser.gated import GatedAgent
+from tests.browser.chat import Chat
+from tests.browser.gated_agent import GatedAgent
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Served:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Served]:
-    command = [sys.executable, "-m", "inturn.cli", "serve", "--port", "0"]
+    command = [sys.executable, "-m", "inturn.cli.main", "serve", "--port", "0"]
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:

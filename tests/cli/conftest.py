@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from inturn import Retry, Stop, Turn, sync
-from inturn.cli import main
+from inturn.cli.main import main
 from inturn.testing import drain
 
 Captured = pytest.CaptureFixture[str]
@@ -56,7 +56,7 @@ class Shop:
         return json.loads(out)
 
     def command(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "inturn.cli", "lanes", *words, *self.place]
+        return [sys.executable, "-m", "inturn.cli.main", "lanes", *words, *self.place]
 
 
 @pytest.fixture

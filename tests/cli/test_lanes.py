@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from inturn import Turn
-from inturn.cli import main
+from inturn.cli.main import main
 from inturn.services import free_port
 from inturn.terminal.show import pretty
 from tests.cli.conftest import Captured, Shop, in_terminal, one_sentence

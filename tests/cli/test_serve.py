@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from inturn.cli import main
+from inturn.cli.main import main
 from inturn.lanes.runtime import Runtime
 from inturn.lanes.worker import Worker
-from inturn.terminal.serve import _listening
-from inturn.web import running
+from inturn.cli.serve import _listening
+from inturn.web import lifecycle as running
 from tests.acceptance.served import Served
 from tests.cli.conftest import Captured, one_sentence
 

@@ -10,9 +10,9 @@ from inturn.agents.activity import Activity
 from inturn.conversations import Owner, WorkflowOrchestrator, normalize_activities, parse_turn
 from inturn.conversations.gathering import Gathering
 from inturn.errors import AgentRejected, LaneBusy, UnknownConversation
-from inturn.workflows.definition import FieldDefinition, StepDefinition
-from tests.conversations.conftest import ADA, MakeOrchestrator, begin, collected, stored, until_gathered
-from tests.conversations.scripted import Scripted, saying
+from inturn.workflows.definition.model import FieldDefinition, StepDefinition
+from tests.workflows.conftest import ADA, MakeOrchestrator, begin, collected, stored, until_gathered
+from tests.workflows.scripted import Scripted, saying
 from tests.lanes.conftest import Gate, counted
 
 MALLORY = Owner(user_id="mallory", tenant_id="acme")

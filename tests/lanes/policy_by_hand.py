@@ -11,9 +11,9 @@ from collections.abc import Awaitable
 from typing import TypeVar
 
 from inturn.app import InTurn
-from inturn.demo.policies.play import PATIENCE_S, Play, Run
-from inturn.demo.policies.table import Table
-from inturn.lanes.turn import Passed, take_turn
+from inturn.demo.play import PATIENCE_S, Play, Run
+from inturn.demo.tables import Table
+from inturn.lanes.executor import Passed, take_turn
 from inturn.settings import Settings
 from inturn.store.lane import Given, ident_of
 from inturn.testing import MEMORY_URL, ManualClock

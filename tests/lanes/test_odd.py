@@ -10,7 +10,7 @@ import pytest
 
 from inturn import HandlerFailed, InTurn, LeaseLost, Retry, Turn
 from inturn.store.lane import Claimed, Commit, Ended
-from inturn.store.lane_view import LaneList
+from inturn.store.views import LaneList
 from tests.lanes.conftest import MakeApp, apart, until, until_status, until_waiting, working
 
 

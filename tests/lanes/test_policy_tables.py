@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from inturn import InTurn
-from inturn.demo.policies import tables
+from docs.tools import policy_tables as tables
 from inturn.demo.policies.live import TooSlow, play_live
-from inturn.demo.policies.play import Play
-from inturn.demo.policies.table import At, Cancel, Ran, Table
+from inturn.demo.play import Play
+from inturn.demo.tables import At, Cancel, Ran, Table
 from inturn.lanes import policy
 from inturn.services import PrivateRedis
 from inturn.settings import Settings

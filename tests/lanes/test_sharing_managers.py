@@ -10,9 +10,9 @@ import redis.asyncio
 
 from inturn import InTurn, Turn
 from inturn.errors import ConversationLockError
-from inturn.locks.conversation import ConversationLock
-from inturn.locks.managers import AsyncDistributedLockManager
-from inturn.locks.visitor import VisitorLockService
+from inturn.compat.conversation import ConversationLock
+from inturn.compat.managers import AsyncDistributedLockManager
+from inturn.compat.visitor import VisitorLockService
 from tests.lanes.conftest import Gate, working
 from tests.lanes.plain_key import SLACK_S, SOON_S
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from inturn import InTurn, Stop, Turn
-from inturn.lanes.effects import Message
+from inturn.lanes.turn import Message
 from tests.lanes.conftest import Gate, apart, until_status, working
 from tests.lanes.test_interrupting import submit
 from tests.lanes.test_merge import Seen, bodies, fates, results

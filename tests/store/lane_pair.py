@@ -12,7 +12,7 @@ from hypothesis import assume
 
 from inturn.store import clock
 from inturn.store.lane import Commit, Failure, Given, GivenMessage, Opening, Submission, ident_of
-from inturn.store.lane_view import LaneView
+from inturn.store.views import LaneView
 from inturn.store.open import open_store
 from inturn.store.protocol import Store
 from tests.store.lane_life import FOREVER, Lane, Message, process_of

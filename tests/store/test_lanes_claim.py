@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inturn.store.lane import Claimed
-from inturn.store.lane_view import HandlerRow
+from inturn.store.views import HandlerRow
 from tests.store.world import Peer, World, until, work
 
 

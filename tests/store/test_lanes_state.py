@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from inturn.store.lane_view import LaneRow
+from inturn.store.views import LaneRow
 from tests.store.world import Peer, World, send_to, work
 
 

@@ -27,7 +27,7 @@ from inturn.store.lane import (
     Submitted,
     ident_of,
 )
-from inturn.store.lane_view import MessageView
+from inturn.store.views import MessageView
 from inturn.store.open import open_store
 from inturn.store.protocol import Acquired, Notice, Released, Request, Store
 from inturn.store.sqlite.address import Address

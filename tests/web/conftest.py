@@ -10,8 +10,8 @@ import pytest
 from inturn import InTurn
 from inturn.settings import Settings
 from inturn.web import IdempotencyMiddleware
-from tests.web.site import KEYS, Site, opened
-from tests.web.speaking import Shop
+from tests.http.site import KEYS, Site, opened
+from tests.http.calls import Shop
 
 MakeTurns = Callable[..., InTurn]
 

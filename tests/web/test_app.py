@@ -14,16 +14,16 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from inturn.agents.offline import OfflineAgent
-from inturn.conversations.config import OrchestratorConfig
+from inturn.agents.offline.agent import OfflineAgent
+from inturn.workflows.config import OrchestratorConfig
 from inturn.errors import DefinitionError, SettingsError
 from inturn.problems.kinds import KINDS
 from inturn.services import PrivateRedis
 from inturn.settings import Settings
 from inturn.web.app import make_app
-from inturn.web.page_files import FOLDER, TYPES
+from inturn.web.pages import FOLDER, TYPES
 from tests.store.world import until
-from tests.web.site import ADA_KEY, KEYS, Site, opened, problem
+from tests.http.site import ADA_KEY, KEYS, Site, opened, problem
 
 NEEDS_NO_STORE = {"/api/v1/workflow-definitions", "/healthz"}
 

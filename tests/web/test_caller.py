@@ -4,7 +4,7 @@ import pytest
 
 from inturn.web import by_address, by_authorization, by_cookie, by_header
 from inturn.web.caller import CallerOf
-from tests.web.speaking import scope_of
+from tests.http.calls import scope_of
 
 
 def test_equal_credentials_are_one_caller_and_others_are_not() -> None:

@@ -9,11 +9,11 @@ from unittest.mock import Mock
 
 import pytest
 
-from inturn.web.asgi import Receive, Scope, Send
+from inturn.http.asgi import Receive, Scope, Send
 from inturn.web.refusals import LastResort
 from tests.lanes.conftest import Gate
-from tests.web.site import Site, problem
-from tests.web.speaking import Call, scope_of
+from tests.http.site import Site, problem
+from tests.http.calls import Call, scope_of
 
 
 @pytest.mark.parametrize("is_committed", [True, False], ids=["in its commit", "before it"])

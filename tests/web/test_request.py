@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from inturn.web.request import fingerprint, lane_of
-from tests.web.speaking import scope_of
+from tests.http.calls import scope_of
 
 
 def test_callers_and_keys_that_read_the_same_when_joined_are_two_lanes() -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from inturn.services import PrivateRedis
 from inturn.web import IdempotencyMiddleware
-from inturn.web.asgi import Receive, Scope, Send
+from inturn.http.asgi import Receive, Scope, Send
 from tests.web.conftest import MakeTurns
-from tests.web.speaking import Shop, ask, respond
+from tests.http.calls import Shop, ask, respond
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ No provider's package is imported before its agent is made.
 """
 
 from inturn.agents.activity import Activity
-from inturn.agents.copilot_studio import CopilotStudioAgent
+from inturn.agents.copilot.agent import CopilotStudioAgent
 from inturn.agents.failover import Failover, failover
-from inturn.agents.offline import OfflineAgent
-from inturn.agents.openai import OpenAIAgent
+from inturn.agents.offline.agent import OfflineAgent
+from inturn.agents.openai.agent import OpenAIAgent
 from inturn.agents.protocol import Agent, Ask, Said, Situation
 
 __all__ = [

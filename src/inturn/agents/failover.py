@@ -18,7 +18,7 @@ from inturn.agents.activity import Activity
 from inturn.agents.breaker import Breaker, Verdict
 from inturn.agents.protocol import Agent, Ask
 from inturn.errors import AgentError, AgentRejected, AgentUnavailable
-from inturn.observe import metrics
+from inturn import metrics
 
 log = logging.getLogger("inturn.agents")
 

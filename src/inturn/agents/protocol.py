@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from inturn.agents.activity import Activity
-from inturn.workflows.definition import WorkflowDefinition
+from inturn.workflows.definition.model import WorkflowDefinition
 
 Role = Literal["user", "assistant"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from inturn.workflows.definition import FieldDefinition, NextAction, WorkflowDefinition
+from inturn.workflows.definition.model import FieldDefinition, NextAction, WorkflowDefinition
 
 NEXT_ACTIONS = get_args(NextAction)
 

@@ -14,7 +14,7 @@ from time import perf_counter
 from inturn.agents.activity import Activity
 from inturn.agents.signature import signed
 from inturn.errors import AgentRejected, AgentTimeout
-from inturn.observe import metrics
+from inturn import metrics
 
 
 async def watched(

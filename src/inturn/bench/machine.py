@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from inturn.bench.plan import Plan
+from benchmarks.plan import Plan
 
 
 class Watch:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from inturn.bench.report import GOOD, OTHER, Chart, number
+from benchmarks.report import GOOD, OTHER, Chart, number
 
 WIDTH, LEFT, RIGHT = 860, 170, 110
 TITLE_H, BAR_H, GAP_H, MARGIN = 30, 24, 22, 24

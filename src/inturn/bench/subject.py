@@ -6,9 +6,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from inturn.bench.figures import Figure
+from benchmarks.figures import Figure
 from inturn.bench.place import Place
-from inturn.bench.plan import Plan
+from benchmarks.plan import Plan
 from inturn.bench.server import ServerCounts
 
 

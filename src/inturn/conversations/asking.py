@@ -7,7 +7,7 @@ from typing import Any
 
 from inturn.agents.activity import Activity
 from inturn.agents.protocol import Agent, Ask
-from inturn.conversations import clean
+from inturn.agents import storable as clean
 from inturn.conversations.state import MAX_MEMORY
 from inturn.errors import AgentRejected
 

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from inturn.app import InTurn
-from inturn.conversations.chat import Change, Chat, Known
-from inturn.conversations.event import WRITE_WAIT_S, BusyPolicy, VisitorMessage, lane_name, nothing
+from inturn.visitors.chat import Change, Chat, Known
+from inturn.visitors.message import WRITE_WAIT_S, BusyPolicy, VisitorMessage, lane_name, nothing
 from inturn.conversations.looking import look
 from inturn.errors import UnknownConversation
 from inturn.lanes.inline import InlineTurn
-from inturn.locks import arguments
+from inturn import arguments
 
 CHAT_TTL_S = 30 * 86400.0
 

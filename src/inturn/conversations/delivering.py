@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from inturn.conversations.chat import ChatMessage
-from inturn.conversations.event import VisitorMessage
-from inturn.lanes.effects import Turn
+from inturn.visitors.chat import ChatMessage
+from inturn.visitors.message import VisitorMessage
+from inturn.lanes.turn import Turn
 
 
 def deliver(turn: Turn[Any], event: VisitorMessage, handler: str, answer: ChatMessage) -> None:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from inturn.app import InTurn
 from inturn.errors import StateMismatch
 from inturn.lanes.admin import LaneInfo
-from inturn.lanes.shape import why_not
+from inturn.lanes.codec import why_not
 
 M = TypeVar("M", bound=BaseModel)
 

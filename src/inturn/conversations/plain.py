@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from inturn.conversations.state import WorkflowState
 from inturn.errors import StateMismatch, StoreUnavailable
-from inturn.lanes.shape import why_not
-from inturn.locks import arguments
+from inturn.lanes.codec import why_not
+from inturn import arguments
 
 PREFIX = "wf:"
 

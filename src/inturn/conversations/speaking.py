@@ -7,10 +7,10 @@ from contextlib import aclosing
 from typing import Any
 
 from inturn.agents.protocol import Agent, Ask
-from inturn.conversations import clean
+from inturn.agents import storable as clean
 from inturn.conversations.asking import MOST_TEXT, activities_of, kept_memory
 from inturn.errors import BadMessage
-from inturn.lanes.effects import Turn
+from inturn.lanes.turn import Turn
 
 log = logging.getLogger("inturn.conversations")
 

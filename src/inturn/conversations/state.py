@@ -8,8 +8,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from inturn.agents.protocol import Role
-from inturn.conversations import clean
-from inturn.workflows.definition import PHASES, WorkflowDefinition
+from inturn.agents import storable as clean
+from inturn.workflows.definition.model import PHASES, WorkflowDefinition
 
 Status = Literal["active", "completed", "error"]
 BusyTurn = Literal["reject", "queue", "merge"]

@@ -15,7 +15,7 @@ from typing import Any
 from inturn.demo.history import Body, History
 from inturn.errors import InTurnError
 
-MODULE = "inturn.demo.worker"
+MODULE = "inturn.demo.counter"
 WORKERS = 8
 TIMES = 5
 ZERO = b"%016d" % 0

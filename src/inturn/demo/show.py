@@ -15,7 +15,7 @@ from rich.text import Text
 from inturn.demo.crew import TIMES, WORKERS, Crew
 from inturn.demo.history import History
 from inturn.demo.picture import BAD, GOOD, LABEL, Timeline
-from inturn.demo.worker import BODY_S, PAUSE_S
+from inturn.demo.counter import BODY_S, PAUSE_S
 from inturn.errors import InTurnError
 
 FRAMES_PER_S = 15

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from inturn.lanes import text
-from inturn.locks import arguments
+from inturn import arguments
 from inturn.process.identity import read_token
 from inturn.process.process import Process
 from inturn.store.lane import read_ident
-from inturn.store.lane_view import LaneRow, LaneView, MessageView
+from inturn.store.views import LaneRow, LaneView, MessageView
 
 
 @dataclass(frozen=True, slots=True)

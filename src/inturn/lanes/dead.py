@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from inturn.lanes import text
-from inturn.locks import arguments
+from inturn import arguments
 from inturn.process.process import Process
 from inturn.store.lane import ident_of
-from inturn.store.lane_view import DeadView
+from inturn.store.views import DeadView
 
 
 @dataclass(frozen=True, slots=True)

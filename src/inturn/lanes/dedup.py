@@ -16,8 +16,8 @@ from inturn.lanes import marks
 from inturn.lanes.marks import Marks
 from inturn.locks import arguments, source
 from inturn.locks.driven import DrivenFace
-from inturn.locks.face import Answer, Face
-from inturn.locks.plain import PlainLocks, SeenThrough
+from inturn.compat.face import Answer, Face
+from inturn.compat.plain import PlainLocks, SeenThrough
 
 log = logging.getLogger("inturn.lanes")
 

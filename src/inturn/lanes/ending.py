@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from inturn.errors import CommitUnknown
-from inturn.lanes.effects import Turn
+from inturn.lanes.turn import Turn
 from inturn.store import clock
 from inturn.store.lane import ANY_FENCE, Ended, Failure
 

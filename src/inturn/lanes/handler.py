@@ -12,11 +12,11 @@ from typing import Any
 from inturn.lanes import policy, template, text
 from inturn.lanes.policy import BUSY, Busy
 from inturn.lanes.retry import ON_FAILURE, OnFailure, RetryRule
-from inturn.lanes.shape import Shape, StateShape
+from inturn.lanes.codec import Shape, StateShape
 from inturn.lanes.template import Template
 from inturn.lanes.thread import in_a_thread
-from inturn.locks import arguments
-from inturn.locks.arguments import Seconds
+from inturn import arguments
+from inturn.arguments import Seconds
 from inturn.store.lane import Rule
 
 MAX_WINDOW_S = 7 * 86400.0

@@ -24,18 +24,18 @@ from inturn.errors import (
 )
 from inturn.lanes import runtime as context
 from inturn.lanes import template
-from inturn.lanes.effects import Message, Turn
+from inturn.lanes.turn import Message, Turn
 from inturn.lanes.handler import Timing, one_of
 from inturn.lanes.lease import TurnLease
 from inturn.lanes.policy import MAX_VERSION
 from inturn.lanes.receipt import Receipt
 from inturn.lanes.retry import words_of
 from inturn.lanes.runtime import Runtime
-from inturn.lanes.shape import StateShape
+from inturn.lanes.codec import StateShape
 from inturn.lanes.submit import busy_lane
-from inturn.lanes.turn import commit, tell_how_it_was_lost
-from inturn.locks import arguments
-from inturn.observe import metrics
+from inturn.lanes.executor import commit, tell_how_it_was_lost
+from inturn import arguments
+from inturn import metrics
 from inturn.store import clock
 from inturn.store.lane import PLAIN, Begun, Left, Opening, Rule, ident_of
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from inturn.errors import StoreUnavailable
 from inturn.locks import source
-from inturn.locks.plain import Commands, LeaseLocks, PlainLocks, StringLocks
+from inturn.compat.plain import Commands, LeaseLocks, PlainLocks, StringLocks
 from inturn.process.process import Process
 from inturn.store import clock
 from inturn.store.protocol import Request

@@ -11,8 +11,8 @@ from typing import Any, Literal, get_args
 
 from inturn.errors import BadMessage
 from inturn.lanes import template
-from inturn.locks import arguments
-from inturn.locks.arguments import Seconds
+from inturn import arguments
+from inturn.arguments import Seconds
 from inturn.store.lane import Policy, Rule
 
 Busy = Literal["queue", "wait", "reject", "drop", "merge", "interrupt", "rollback", "latest"]

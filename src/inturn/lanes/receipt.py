@@ -10,7 +10,7 @@ from typing import Any, Literal
 from inturn.errors import HandlerFailed, LaneBusy, LaneTimeout, MessageCancelled, ResultExpired, Superseded
 from inturn.lanes import text
 from inturn.lanes.runtime import Runtime
-from inturn.locks import arguments
+from inturn import arguments
 from inturn.store.lane import ident_of
 
 log = logging.getLogger("inturn.lanes")

@@ -18,7 +18,7 @@ from inturn.store.lane import Claimed, NotAsked, Send, ident_of
 from inturn.store.protocol import Notice
 
 if TYPE_CHECKING:
-    from inturn.lanes.effects import Turn
+    from inturn.lanes.turn import Turn
     from inturn.lanes.worker import Worker
 
 log = logging.getLogger("inturn.lanes")

@@ -12,8 +12,8 @@ from inturn.lanes import policy
 from inturn.lanes.handler import Handler
 from inturn.lanes.receipt import Receipt
 from inturn.lanes.runtime import Runtime
-from inturn.locks.arguments import Seconds
-from inturn.observe import metrics
+from inturn.arguments import Seconds
+from inturn import metrics
 from inturn.process.identity import read_token
 from inturn.store.lane import Submission, Submitted, ident_of
 

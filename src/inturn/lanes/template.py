@@ -8,8 +8,8 @@ from string import Formatter
 from typing import Any
 
 from inturn.errors import BadMessage
-from inturn.lanes.shape import Shape
-from inturn.locks import arguments
+from inturn.lanes.codec import Shape
+from inturn import arguments
 
 MISSING: Any = object()
 

@@ -13,8 +13,8 @@ import logging
 from inturn.errors import StoreUnavailable
 from inturn.lanes.lease import TurnLease
 from inturn.lanes.runtime import Runtime
-from inturn.lanes.turn import Passed, take_turn
-from inturn.observe import metrics
+from inturn.lanes.executor import Passed, take_turn
+from inturn import metrics
 from inturn.process.registry import post
 from inturn.store import clock
 from inturn.store.lane import Given

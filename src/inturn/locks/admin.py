@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from inturn.locks import arguments
+from inturn import arguments
 from inturn.process.identity import read_token
 from inturn.process.process import Process
 from inturn.store.protocol import LockView

@@ -8,7 +8,7 @@ same waits, is real, because a wait that ended and began again has another token
 from __future__ import annotations
 
 from inturn.errors import DeadlockDetected
-from inturn.process.place import Place
+from inturn.process.waiter import Place
 from inturn.process.process import Process
 from inturn.process.registry import post
 from inturn.store import clock

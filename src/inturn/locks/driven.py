@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
 from inturn.locks import source
-from inturn.locks.face import Answer, Face
+from inturn.compat.face import Answer, Face
 from inturn.process.runner import Runner
 
 T = TypeVar("T")

@@ -10,9 +10,9 @@ import logging
 from typing import Any
 
 from inturn.errors import LeaseLost, NotHeld
-from inturn.locks import arguments
+from inturn import arguments
 from inturn.locks.body import Body
-from inturn.observe import metrics
+from inturn import metrics
 from inturn.process.heartbeat import margin_s
 from inturn.process.process import Process
 from inturn.store import clock

@@ -21,10 +21,10 @@ from inturn.errors import (
     NotHeld,
     StoreUnavailable,
 )
-from inturn.locks import arguments
+from inturn import arguments
 from inturn.locks.body import Body
 from inturn.locks.lease import Lease
-from inturn.observe import metrics
+from inturn import metrics
 from inturn.process.identity import read_token
 from inturn.process.process import Process
 from inturn.store import clock

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 
 from inturn.errors import LockTimeout, NotHeld
-from inturn.locks import arguments
+from inturn import arguments
 from inturn.locks.lease import Lease
 from inturn.locks.lock import Lock
 from inturn.process.process import Process

@@ -9,9 +9,9 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-from inturn.locks import arguments
+from inturn import arguments
 from inturn.locks.quorum_holdings import QuorumHoldings
-from inturn.locks.quorum_lock import QuorumLock
+from inturn.locks.quorum.lock import QuorumLock
 
 
 class Quorum(QuorumHoldings):

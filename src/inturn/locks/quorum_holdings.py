@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from inturn.errors import MissingExtra
-from inturn.locks import arguments
-from inturn.locks.quorum_lease import QuorumLease
-from inturn.locks.quorum_renewal import Renewal
+from inturn import arguments
+from inturn.locks.quorum.lease import QuorumLease
+from inturn.locks.quorum.holdings import Renewal
 from inturn.process.identity import new_process
 from inturn.process.registry import post
 
 if TYPE_CHECKING:
-    from inturn.store.redis.quorum import QuorumRefusal, QuorumStore
+    from inturn.store.redis.quorum.store import QuorumRefusal, QuorumStore
 
 _alive: WeakSet[QuorumHoldings] = WeakSet()
 
@@ -78,7 +78,7 @@ class QuorumHoldings:
 
 def _open(urls: Sequence[str], namespace: str, timeout_s: float) -> QuorumStore:
     try:
-        from inturn.store.redis.quorum import QuorumStore
+        from inturn.store.redis.quorum.store import QuorumStore
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.partition(".")[0] in ("redis", "hiredis"):
             raise MissingExtra("a quorum of Redis servers", "redis") from error

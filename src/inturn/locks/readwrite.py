@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inturn.locks import arguments
+from inturn import arguments
 from inturn.locks.lock import Lock
 from inturn.process.process import Process
 

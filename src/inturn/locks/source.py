@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, Protocol, TypeGuard, TypeVar
 
-from inturn.locks.plain import LeaseLocks, PlainLocks, SeenThrough, StringLocks
+from inturn.compat.plain import LeaseLocks, PlainLocks, SeenThrough, StringLocks
 from inturn.process.process import Process
 from inturn.process.runner import Runner
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Awaitable, Callable
 
 from inturn.errors import InTurnError, StoreUnavailable
-from inturn.observe import metrics
+from inturn import metrics
 from inturn.process.registry import Held, Registry, post
 from inturn.store import clock
 from inturn.store.protocol import BEAT_S, PLACE_LIVES_MS, Beat, Notice

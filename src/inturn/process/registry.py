@@ -14,7 +14,7 @@ from functools import partial
 from typing import Protocol, TypeVar, TypeVarTuple, cast
 
 from inturn.errors import StoreUnavailable
-from inturn.process.place import Place
+from inturn.process.waiter import Place
 from inturn.store import clock
 from inturn.store.lane import Begun, Opening
 from inturn.store.protocol import Acquired, Notice, Released, Request, Store

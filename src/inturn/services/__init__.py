@@ -4,11 +4,11 @@ Nothing that runs already is used or touched, and every server ends with the pro
 also when that process is killed.
 """
 
-from inturn.services.cluster import ClusterNode, PrivateCluster
-from inturn.services.find import MissingProgram
-from inturn.services.redis import PrivateRedis
-from inturn.services.sentinels import PrivateSentinels
-from inturn.services.server import ServerFailed, free_port
+from tests.servers.cluster import ClusterNode, PrivateCluster
+from tests.servers.program import MissingProgram
+from tests.servers.redis import PrivateRedis
+from tests.servers.sentinels import PrivateSentinels
+from tests.servers.server import ServerFailed, free_port
 
 __all__ = [
     "ClusterNode", "MissingProgram", "PrivateCluster", "PrivateRedis", "PrivateSentinels", "ServerFailed", "free_port",

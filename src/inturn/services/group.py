@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self, TypeVar
 
-from inturn.services.server import READY_S, PrivateServer, ServerFailed
+from tests.servers.server import READY_S, PrivateServer, ServerFailed
 
 S = TypeVar("S", bound=PrivateServer)
 

@@ -6,7 +6,7 @@ import socket
 from io import BufferedReader
 from typing import Any
 
-from inturn.services.server import ServerFailed
+from tests.servers.server import ServerFailed
 
 ANSWERS_WITHIN_S = 5.0
 

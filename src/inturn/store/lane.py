@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from inturn.errors import StoreUnavailable
-from inturn.store.lane_view import DeadView, LaneList, LaneView
+from inturn.store.views import DeadView, LaneList, LaneView
 
 ANY_FENCE = 0
 """To give back a turn that may or may not have been given to a token: only together with `back`."""

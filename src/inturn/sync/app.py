@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from inturn import app as asynchronous
-from inturn.locks import arguments
+from inturn import arguments
 from inturn.locks.lock import Lock as AsyncLock
 from inturn.process.runner import Runner
 from inturn.settings import Settings

@@ -15,11 +15,11 @@ from inturn.lanes.admin import LaneInfo, LaneSummary
 from inturn.lanes.admin import Lanes as AsyncLanes
 from inturn.lanes.dead import DeadLetter
 from inturn.lanes.dead import DeadLetters as AsyncDeadLetters
-from inturn.lanes.effects import Turn
+from inturn.lanes.turn import Turn
 from inturn.lanes.inline import InlineTurn as AsyncInlineTurn
 from inturn.lanes.receipt import Receipt as AsyncReceipt
 from inturn.lanes.retry import words_of
-from inturn.locks import arguments
+from inturn import arguments
 from inturn.process.registry import post
 from inturn.process.runner import Runner
 

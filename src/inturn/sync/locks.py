@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from inturn.errors import LeaseLost, NotHeld, StoreUnavailable
-from inturn.locks import arguments
+from inturn import arguments
 from inturn.locks.admin import LockInfo
 from inturn.locks.admin import Locks as AsyncLocks
 from inturn.locks.lease import Lease as AsyncLease

@@ -7,7 +7,7 @@ from types import TracebackType
 
 from inturn.lanes.watch import Event
 from inturn.lanes.watch import Watch as AsyncWatch
-from inturn.locks import arguments
+from inturn import arguments
 from inturn.process.runner import Runner
 
 

@@ -5,7 +5,7 @@ Names and errors come from others: what cannot be printed is shown escaped, so t
 
 from inturn.terminal.lanes import run_lanes
 from inturn.terminal.locks import run_locks
-from inturn.terminal.serve import run_serve
-from inturn.terminal.worker import run_worker
+from inturn.cli.serve import run_serve
+from inturn.cli.worker import run_worker
 
 __all__ = ["run_lanes", "run_locks", "run_serve", "run_worker"]

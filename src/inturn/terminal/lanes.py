@@ -12,7 +12,7 @@ from rich.text import Text
 from inturn.lanes.admin import LaneInfo, LaneSummary, MessageInfo
 from inturn.sync import InTurn, Lanes
 from inturn.terminal.dead import run_dead
-from inturn.terminal.place import opened
+from inturn.cli.open import opened
 from inturn.terminal.show import (
     add_row,
     complain,

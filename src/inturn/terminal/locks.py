@@ -9,7 +9,7 @@ from rich.table import Table
 
 from inturn.locks.admin import HolderInfo, LockInfo, WaiterInfo
 from inturn.sync import Locks
-from inturn.terminal.place import opened
+from inturn.cli.open import opened
 from inturn.terminal.show import (
     add_row,
     complain,

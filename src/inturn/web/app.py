@@ -7,33 +7,33 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from importlib.metadata import version
 
-from inturn.agents.choose import make_agent
+from inturn.agents.from_settings import make_agent
 from inturn.agents.protocol import Agent
 from inturn.app import InTurn
-from inturn.conversations.config import OrchestratorConfig
-from inturn.conversations.orchestrator import WorkflowOrchestrator
-from inturn.conversations.responder import VisitorResponder
+from inturn.workflows.config import OrchestratorConfig
+from inturn.workflows.orchestrator import WorkflowOrchestrator
+from inturn.visitors.responder import VisitorResponder
 from inturn.errors import MissingExtra
 from inturn.problems.documented import documented
 from inturn.settings import Settings, load_settings
-from inturn.web.asgi import ASGIApp, Receive, Scope, Send
-from inturn.web.body_limit import BodyLimit
-from inturn.web.idempotency import IdempotencyMiddleware
-from inturn.web.keys import load_keys
-from inturn.workflows.definition import WorkflowDefinition
-from inturn.workflows.load import default_definition, load_definitions
+from inturn.http.asgi import ASGIApp, Receive, Scope, Send
+from inturn.http.body_limit import BodyLimit
+from inturn.http.idempotency.middleware import IdempotencyMiddleware
+from inturn.http.api_keys import load_keys
+from inturn.workflows.definition.model import WorkflowDefinition
+from inturn.workflows.definition.load import default_definition, load_definitions
 
 try:
     from fastapi import FastAPI
 
-    from inturn.conversations.http.visitors import visitor_routes
-    from inturn.conversations.http.workflows import workflow_routes
-    from inturn.web.auth import Authentication, caller, caller_in_lanes, scope_of
+    from inturn.visitors.routes import visitor_routes
+    from inturn.workflows.routes import workflow_routes
+    from inturn.http.auth import Authentication, caller, caller_in_lanes, scope_of
     from inturn.web.ending import EndingStreams
     from inturn.web.health import health_routes
-    from inturn.web.page_files import page_routes
+    from inturn.web.pages import page_routes
     from inturn.web.refusals import LastResort, add_refusals
-    from inturn.web.running import GRACE_S, Running
+    from inturn.web.lifecycle import GRACE_S, Running
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] not in ("fastapi", "starlette"):
         raise

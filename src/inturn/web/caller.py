@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from inturn.web.asgi import Scope, values_of
+from inturn.http.asgi import Scope, values_of
 
 CallerOf = Callable[[Scope], str | None]
 

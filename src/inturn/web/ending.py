@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from inturn.web.asgi import ASGIApp, Event, Receive, Scope, Send, values_of
+from inturn.http.asgi import ASGIApp, Event, Receive, Scope, Send, values_of
 
 
 class EndingStreams:

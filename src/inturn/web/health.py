@@ -8,7 +8,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from inturn.app import InTurn
 from inturn.errors import InTurnError
-from inturn.web.auth import is_known
+from inturn.http.auth import is_known
 
 _LANE = "inturn:readiness"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from inturn.web.asgi import Scope, values_of
+from inturn.http.asgi import Scope, values_of
 from inturn.web.problem import Problem, key_malformed
 
 MAX_KEY = 255

@@ -16,7 +16,7 @@ from inturn.errors import InTurnError, StateMismatch
 from inturn.problems.kinds import KINDS
 from inturn.problems.of_error import cut_off, internal_error, invalid, problem_of
 from inturn.problems.problem import Problem
-from inturn.web.asgi import ASGIApp, Event, Receive, Scope, Send, values_of
+from inturn.http.asgi import ASGIApp, Event, Receive, Scope, Send, values_of
 
 log = logging.getLogger("inturn.web")
 

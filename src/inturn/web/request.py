@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 
-from inturn.web.asgi import Receive, Scope, values_of
+from inturn.http.asgi import Receive, Scope, values_of
 from inturn.web.problem import request_too_large
 
 

@@ -12,13 +12,13 @@ from types import FrameType
 
 from inturn.errors import MissingExtra
 from inturn.lanes.signals import NUMBERS
-from inturn.web.running import Running
+from inturn.web.lifecycle import Running
 
 try:
     import uvicorn
     from fastapi import FastAPI
 
-    from inturn.web.protocol import Bounded
+    from inturn.web.head_limit import Bounded
 except ModuleNotFoundError as error:
     raise MissingExtra("inturn.web.server", "server") from error
 

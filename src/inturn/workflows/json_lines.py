@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import NoReturn
 
-from inturn.workflows.tree import MAX_DEPTH, Member, Members, Node, Unreadable
+from inturn.workflows.definition.tree import MAX_DEPTH, Member, Members, Node, Unreadable
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from inturn.workflows.definition import FieldDefinition
+from inturn.workflows.definition.model import FieldDefinition
 
 _WORDS = re.compile(
     r"descri|detail|problem|issue|message|comment|note|reason|question|feedback|summary|story|happen|request|explain|why"

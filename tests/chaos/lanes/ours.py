@@ -24,7 +24,7 @@ from inturn.errors import (
     StoreUnavailable,
     Superseded,
 )
-from inturn.lanes.effects import Turn
+from inturn.lanes.turn import Turn
 from inturn.lanes.receipt import Receipt
 from inturn.settings import Settings
 from tests.chaos.history import Recorder

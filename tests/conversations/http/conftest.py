@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.web.site import Site, opened
+from tests.http.site import Site, opened
 
 
 @pytest.fixture

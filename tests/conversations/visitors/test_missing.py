@@ -8,9 +8,9 @@ import sys
 CODE = """
 import sys
 sys.modules["fastapi"] = None
-import inturn.conversations.responder
+import inturn.visitors.responder
 try:
-    import inturn.conversations.http.visitors
+    import inturn.visitors.routes
 except Exception as error:
     print(type(error).__name__, error)
 """

@@ -11,7 +11,7 @@ from inturn.errors import (
     SettingsError,
     StoreUnavailable,
 )
-from inturn.locks import quorum_lock
+from inturn.locks.quorum import lock as quorum_lock
 from inturn.locks.quorum import Quorum
 from inturn.services import PrivateRedis
 from inturn.store import clock

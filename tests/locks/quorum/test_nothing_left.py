@@ -13,7 +13,7 @@ from inturn.errors import (
 from inturn.locks.quorum import Quorum, QuorumLock
 from inturn.services import PrivateRedis
 from inturn.store.redis import scripts
-from inturn.store.redis.ballot import VERBS
+from inturn.store.redis.quorum.ballot import VERBS
 from tests.chaos.proxy import Connection, Proxy
 from tests.locks.quorum.world import KEYS, MakeQuorum, are_ready, ask, connections, ticks, until, until_clean, votes
 

@@ -11,7 +11,7 @@ import redis
 from inturn.locks.quorum import Quorum
 from inturn.services import PrivateRedis
 from inturn.store import clock
-from inturn.store.redis.quorum import QuorumKeys
+from inturn.store.redis.quorum.store import QuorumKeys
 
 KEYS = QuorumKeys("inturn")
 MakeQuorum = Callable[..., Quorum]

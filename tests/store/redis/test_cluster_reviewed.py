@@ -14,8 +14,8 @@ from inturn.services import ClusterNode, PrivateCluster, PrivateRedis, PrivateSe
 from inturn.services.word import facts, tell
 from inturn.settings import Settings
 from inturn.store import clock
-from inturn.store.redis.slots import slot_of
-from tests.store.redis.clusters import names_at
+from inturn.store.redis.topology.slots import slot_of
+from tests.store.redis.topology.clusters import names_at
 from tests.store.redis.conftest import Reserve
 from tests.store.redis.peers import Open
 from tests.store.redis.proxy import Proxy

@@ -9,8 +9,8 @@ import pytest
 
 from inturn.errors import StoreUnavailable
 from inturn.services import PrivateCluster, PrivateRedis
-from inturn.store.redis.watching import MOST_PUBLISHED
-from tests.store.redis.clusters import Move, name_in, names_at, slot_of_partition
+from inturn.store.redis.watch import MOST_PUBLISHED
+from tests.store.redis.topology.clusters import Move, name_in, names_at, slot_of_partition
 from tests.store.redis.peers import Open, RedisPeer, admin
 from tests.store.redis.proxy import Proxy
 from tests.store.world import until

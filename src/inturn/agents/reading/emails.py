@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from inturn.agents.reading.words import Span
+from inturn.agents.offline.words import Span
 
 # every part has an end, so that no text makes it slow
 _ADDRESS = re.compile(

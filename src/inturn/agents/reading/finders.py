@@ -8,16 +8,16 @@ from datetime import date
 from itertools import pairwise
 from typing import Any
 
-from inturn.agents.reading.choices import EVERYDAY, Ambiguous, choose, is_everyday, named
-from inturn.agents.reading.dates import dates_in
+from inturn.agents.offline.choices import EVERYDAY, Ambiguous, choose, is_everyday, named
+from inturn.agents.offline.dates import dates_in
 from inturn.agents.reading.kinds import is_agreement, is_coming, is_past
-from inturn.agents.reading.mentions import aliases, says_only
+from inturn.agents.offline.fields import aliases, says_only
 from inturn.agents.reading.numbers import FoundNumber, numbers_in
 from inturn.agents.reading.polarity import yes_or_no
 from inturn.agents.reading.quantities import free_numbers, readings
 from inturn.agents.reading.units import wanted_instead
-from inturn.agents.reading.words import Span, stem, stems, words
-from inturn.workflows.definition import FieldDefinition
+from inturn.agents.offline.words import Span, stem, stems, words
+from inturn.workflows.definition.model import FieldDefinition
 
 _LONGEST_CLAUSE = 500
 _RANGE = re.compile(r"\s?(?:-|–|to|or|and|of|out of)\s?", re.IGNORECASE)  # noqa: RUF001

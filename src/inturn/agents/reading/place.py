@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
-from inturn.workflows.definition import FieldDefinition, WorkflowDefinition
+from inturn.workflows.definition.model import FieldDefinition, WorkflowDefinition
 
 
 @dataclass(frozen=True, slots=True)

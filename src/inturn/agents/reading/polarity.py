@@ -9,8 +9,8 @@ import re
 from collections.abc import Collection, Iterator
 from itertools import product
 
-from inturn.agents.reading.phrases import FILLERS, GOOD, HAVE, NO, SMALL, SUBJECTS, UNSURE, VERBS, YES
-from inturn.agents.reading.words import stem, words
+from inturn.agents.offline.yes_no import FILLERS, GOOD, HAVE, NO, SMALL, SUBJECTS, UNSURE, VERBS, YES
+from inturn.agents.offline.words import stem, words
 
 _SIGNS = {"👍": "yes", "👌": "yes", "✅": "yes", "✔": "yes", "👎": "no", "❌": "no"}
 _FRIENDLY = frozenset("🙂😀😃😄😊🎉🙏❤\ufe0f\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from datetime import date
 
-from inturn.agents.reading.dates import FoundDate, dates_in
+from inturn.agents.offline.dates import FoundDate, dates_in
 from inturn.agents.reading.kinds import is_count
 from inturn.agents.reading.numbers import FoundNumber, numbers_in
 from inturn.agents.reading.units import wanted_instead
-from inturn.agents.reading.words import stem, words
-from inturn.workflows.definition import FieldDefinition
+from inturn.agents.offline.words import stem, words
+from inturn.workflows.definition.model import FieldDefinition
 
 _OF_SOMETHING = re.compile(
     r"\b(?P<of>error|code|version|v|release|build|status|http|port|line|page|ticket|invoice|"

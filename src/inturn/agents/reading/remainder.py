@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from inturn.agents.reading.words import Span, clauses, sentences
+from inturn.agents.offline.words import Span, clauses, sentences
 
 _JOINTS = frozenset(["and", "but", "also", "plus", "so", "then", "or"])
 MOST_CLAUSES = 50

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from inturn.agents.reading.words import words
-from inturn.workflows.definition import FieldDefinition
+from inturn.agents.offline.words import words
+from inturn.workflows.definition.model import FieldDefinition
 
 _KINDS = (
     {"kg": "kg kgs kilo kilos kilogram kilograms", "g": "g gram grams", "t": "ton tons tonne tonnes",

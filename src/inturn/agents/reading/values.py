@@ -5,16 +5,16 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from inturn.agents.reading.choices import choose
-from inturn.agents.reading.dates import dates_in
+from inturn.agents.offline.choices import choose
+from inturn.agents.offline.dates import dates_in
 from inturn.agents.reading.emails import emails_in
 from inturn.agents.reading.kinds import is_agreement, is_coming, is_name, is_past
-from inturn.agents.reading.leads import bare, name_in
-from inturn.agents.reading.mentions import aliases
+from inturn.agents.offline.small_talk import bare, name_in
+from inturn.agents.offline.fields import aliases
 from inturn.agents.reading.polarity import opens_with, yes_or_no
 from inturn.agents.reading.quantities import quantities
-from inturn.agents.reading.words import words
-from inturn.workflows.definition import FieldDefinition
+from inturn.agents.offline.words import words
+from inturn.workflows.definition.model import FieldDefinition
 from inturn.workflows.prose import is_prose
 
 

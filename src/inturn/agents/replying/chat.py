@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from inturn.agents.protocol import Ask
-from inturn.agents.reading import leads
-from inturn.agents.reading.topics import answer_to, fact_for, name_of
-from inturn.agents.reading.words import quoted, tidy, words
-from inturn.agents.replying import wording
+from inturn.agents.offline.agent import small_talk as leads
+from inturn.agents.offline.free_chat import answer_to, fact_for, name_of
+from inturn.agents.offline.words import quoted, tidy, words
+from inturn.agents.offline.agent import wording
 from inturn.agents.replying.reply import Reply
-from inturn.workflows.definition import WorkflowDefinition
+from inturn.workflows.definition.model import WorkflowDefinition
 
 
 def chat(ask: Ask, definition: WorkflowDefinition) -> Reply:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from inturn.agents.reading.choices import has_words, named
+from inturn.agents.offline.choices import has_words, named
 from inturn.agents.reading.kinds import is_agreement
-from inturn.agents.reading.mentions import aliases, mentioned, says_only, wants_to_change
+from inturn.agents.offline.fields import aliases, mentioned, says_only, wants_to_change
 from inturn.agents.reading.objections import objection
-from inturn.agents.reading.words import words
-from inturn.workflows.definition import FieldDefinition
+from inturn.agents.offline.words import words
+from inturn.workflows.definition.model import FieldDefinition
 
 _AGREEING = frozenset(["agree", "agreed", "consent", "accept"])
 

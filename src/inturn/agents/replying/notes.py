@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from inturn.workflows.definition import FieldDefinition, WorkflowDefinition
+from inturn.workflows.definition.model import FieldDefinition, WorkflowDefinition
 
 CONFIRM = "(confirm)"
 CHANGE = "(change)"

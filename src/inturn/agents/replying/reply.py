@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from inturn.workflows.definition import FieldDefinition
+from inturn.workflows.definition.model import FieldDefinition
 
 NextAction = Literal["ask", "confirm", "complete"]
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from inturn.agents.activity import Activity
 from inturn.agents.protocol import Ask
-from inturn.workflows.definition import FieldDefinition, StepDefinition, WorkflowDefinition
+from inturn.workflows.definition.model import FieldDefinition, StepDefinition, WorkflowDefinition
 
 DEFINITION = WorkflowDefinition(
     id="bench",

@@ -18,9 +18,9 @@ from fastapi import FastAPI
 from inturn.app import InTurn
 from inturn.bench.conversations.instant import DEFINITION, InstantAgent
 from inturn.bench.conversations.unguarded import Unguarded
-from inturn.conversations.http.caller import Caller
-from inturn.conversations.http.workflows import workflow_routes
-from inturn.conversations.orchestrator import WorkflowOrchestrator
+from inturn.http.caller import Caller
+from inturn.workflows.routes import workflow_routes
+from inturn.workflows.orchestrator import WorkflowOrchestrator
 
 CALLERS = 16
 LOOP = uvicorn.Config("").get_loop_factory()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from inturn.bench.conversations.over_http import over_http
-from inturn.bench.conversations.overhead import overhead
-from inturn.bench.figures import Figure
+from benchmarks.conversations.over_http import over_http
+from benchmarks.conversations.overhead import overhead
+from benchmarks.figures import Figure
 from inturn.bench.place import Place
-from inturn.bench.plan import Plan
+from benchmarks.plan import Plan
 from inturn.bench.server import ServerCounts
 from inturn.bench.subject import Drawn, Subject
 

@@ -6,9 +6,9 @@ from secrets import token_hex
 
 from inturn.bench.conversations.instant import DEFINITION, InstantAgent
 from inturn.conversations.context import build_contextual_query
-from inturn.conversations.loop import Loop, OnActivity, Utterance, nobody
-from inturn.conversations.parse import parse_turn
-from inturn.conversations.response import WorkflowResponse
+from inturn.workflows.loop import Loop, OnActivity, Utterance, nobody
+from inturn.workflows.parse import parse_turn
+from inturn.workflows.response import WorkflowResponse
 from inturn.conversations.state import Owner, WorkflowState
 
 

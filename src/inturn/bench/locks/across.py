@@ -9,9 +9,9 @@ from asyncio.subprocess import Process
 from statistics import median, quantiles
 
 from inturn.bench.bodies import Ran, gaps
-from inturn.bench.figures import Figure, Rounds, rounded
+from benchmarks.figures import Figure, Rounds, rounded
 from inturn.bench.place import Place
-from inturn.bench.plan import PROCESSES, WAITERS, Plan
+from benchmarks.plan import PROCESSES, WAITERS, Plan
 from inturn.bench.processes import line_of, started
 
 HEAD_START_S = 0.1

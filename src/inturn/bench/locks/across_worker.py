@@ -9,10 +9,10 @@ import os
 import sys
 import time
 
-from inturn.bench.locks import sides
-from inturn.bench.locks.sides import MakeLock
+from benchmarks.locks import sides
+from benchmarks.locks.sides import MakeLock
 from inturn.bench.place import Place
-from inturn.bench.plan import BODY_S
+from benchmarks.plan import BODY_S
 
 
 async def one_round(make: MakeLock, arrivals: list[float], turns: int) -> list[tuple[float, float]]:

@@ -14,10 +14,10 @@ from contextlib import closing
 from pathlib import Path
 
 from inturn.app import InTurn
-from inturn.bench.figures import Figure, Rounds, ratio
-from inturn.bench.locks.sides import TTL_S
-from inturn.bench.locks.uncontended import cycles_per_s
-from inturn.bench.plan import TASKS, Plan
+from benchmarks.figures import Figure, Rounds, ratio
+from benchmarks.locks.sides import TTL_S
+from benchmarks.locks.uncontended import cycles_per_s
+from benchmarks.plan import TASKS, Plan
 
 BARE, OURS, ALONE = "bare loop", "inturn", "inturn, one caller"
 

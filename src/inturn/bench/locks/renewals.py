@@ -6,9 +6,9 @@ import asyncio
 import time
 
 from inturn.app import InTurn
-from inturn.bench.figures import Figure, rounded
+from benchmarks.figures import Figure, rounded
 from inturn.bench.place import Place
-from inturn.bench.plan import LEASES, Plan
+from benchmarks.plan import LEASES, Plan
 from inturn.bench.server import ServerCounts, beats
 from inturn.errors import InTurnError
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from inturn.bench.figures import Figure
+from benchmarks.figures import Figure
 from inturn.bench.locks.across import across_processes
 from inturn.bench.locks.embedded import embedded
-from inturn.bench.locks.handover import handovers
+from benchmarks.locks.handover import handovers
 from inturn.bench.locks.renewals import renewals
-from inturn.bench.locks.uncontended import latency, round_trips, throughput
+from benchmarks.locks.uncontended import latency, round_trips, throughput
 from inturn.bench.place import Place
-from inturn.bench.plan import Plan
+from benchmarks.plan import Plan
 from inturn.bench.server import ServerCounts
 from inturn.bench.subject import Drawn, Subject
 

@@ -10,13 +10,13 @@ from collections import defaultdict
 from contextlib import AsyncExitStack
 from statistics import median
 
-from inturn.bench.figures import Figure, Rounds, ratio
+from benchmarks.figures import Figure, Rounds, ratio
 from inturn.bench.place import Place
-from inturn.bench.plan import TASKS, Plan
-from inturn.bench.turns import sides
-from inturn.bench.turns.sides import TakeTurn
+from benchmarks.plan import TASKS, Plan
+from benchmarks.turns import sides
+from benchmarks.turns.sides import TakeTurn
 from inturn.bench.turns.state import lanes
-from inturn.bench.turns.uncontended import turns_per_s
+from benchmarks.turns.uncontended import turns_per_s
 from inturn.services import PrivateCluster, PrivateRedis
 
 CLUSTER, SINGLE = "inturn, 3 masters", "inturn, one server"

@@ -8,7 +8,7 @@ import sys
 import time
 
 from inturn.app import InTurn
-from inturn.lanes.effects import Turn
+from inturn.lanes.turn import Turn
 
 LONG_S = 60.0
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from inturn.bench.figures import Figure
+from benchmarks.figures import Figure
 from inturn.bench.place import Place
-from inturn.bench.plan import Plan
+from benchmarks.plan import Plan
 from inturn.bench.policies.cluster import cluster_vs_single
-from inturn.bench.policies.interrupt import interrupts
-from inturn.bench.policies.merge import merge_overhead
-from inturn.bench.policies.watched import watched
+from benchmarks.policies.interrupt import interrupts
+from benchmarks.policies.merge import merge_overhead
+from benchmarks.policies.watchers import watched
 from inturn.bench.server import ServerCounts
 from inturn.bench.subject import Drawn, Subject
 

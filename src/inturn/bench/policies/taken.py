@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 
 from inturn.app import InTurn
-from inturn.lanes.turn import take_turn
+from inturn.lanes.executor import take_turn
 
 
 async def seconds_of_a_turn(app: InTurn, handler: str) -> float:

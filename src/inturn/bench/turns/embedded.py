@@ -14,13 +14,13 @@ from pathlib import Path
 
 from pydantic_core import from_json, to_json
 
-from inturn.bench.figures import Figure, Rounds, median_ratio, ratio, rounded
+from benchmarks.figures import Figure, Rounds, median_ratio, ratio, rounded
 from inturn.bench.place import Place
-from inturn.bench.plan import TASKS, Plan
-from inturn.bench.turns import sides
-from inturn.bench.turns.sides import LOCK_S, MARK_S, STATE_S
+from benchmarks.plan import TASKS, Plan
+from benchmarks.turns import sides
+from benchmarks.turns.sides import LOCK_S, MARK_S, STATE_S
 from inturn.bench.turns.state import lanes, some_state
-from inturn.bench.turns.uncontended import turns_per_s
+from benchmarks.turns.uncontended import turns_per_s
 
 BARE, OURS, ALONE = "bare loop", "inturn", "inturn, one caller"
 SCHEMA = """\

@@ -10,12 +10,12 @@ from collections import defaultdict
 from contextlib import AsyncExitStack
 from statistics import median
 
-from inturn.bench.figures import Figure, Rounds, ratio
+from benchmarks.figures import Figure, Rounds, ratio
 from inturn.bench.place import Place
-from inturn.bench.plan import ALL_LANES, FEW_LANES, MANY_LANES, Plan
+from benchmarks.plan import ALL_LANES, FEW_LANES, MANY_LANES, Plan
 from inturn.bench.turns import idle, sides
-from inturn.bench.turns.sides import TakeTurn
-from inturn.bench.turns.uncontended import timed
+from benchmarks.turns.sides import TakeTurn
+from benchmarks.turns.uncontended import timed
 from inturn.services import PrivateRedis
 
 SLICES = 10

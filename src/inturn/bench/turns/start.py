@@ -11,9 +11,9 @@ import time
 from statistics import median, quantiles
 
 from inturn.app import InTurn
-from inturn.bench.figures import Figure, Rounds, rounded
+from benchmarks.figures import Figure, Rounds, rounded
 from inturn.bench.place import Place
-from inturn.bench.plan import Plan
+from benchmarks.plan import Plan
 from inturn.bench.processes import started
 from inturn.bench.turns.starter import register
 

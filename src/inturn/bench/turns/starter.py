@@ -10,7 +10,7 @@ from typing import Any
 
 from inturn.app import InTurn
 from inturn.bench.turns.state import some_state
-from inturn.lanes.effects import Turn
+from inturn.lanes.turn import Turn
 
 
 def register(app: InTurn) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from inturn.bench.figures import Figure
+from benchmarks.figures import Figure
 from inturn.bench.place import Place
-from inturn.bench.plan import Plan
+from benchmarks.plan import Plan
 from inturn.bench.server import ServerCounts
 from inturn.bench.subject import Drawn, Subject
 from inturn.bench.turns.embedded import embedded
 from inturn.bench.turns.growth import growth_lanes
-from inturn.bench.turns.memory import memory
+from benchmarks.turns.many_lanes import memory
 from inturn.bench.turns.start import submit_to_start
-from inturn.bench.turns.uncontended import latency, round_trips, throughput
-from inturn.bench.turns.worker import burst_handover, growth_mailbox
+from benchmarks.turns.uncontended import latency, round_trips, throughput
+from benchmarks.turns.workers import burst_handover, growth_mailbox
 
 DRAWN = (
     Drawn("round_trips_per_turn", "Round trips of a turn", "fewer is better"),

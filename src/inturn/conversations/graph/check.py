@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from inturn.conversations import clean
+from inturn.agents import storable as clean
 from inturn.conversations.graph.matching import MAX_PATTERN
-from inturn.conversations.patch import is_same
-from inturn.workflows.patterns import BadPattern, compiled
+from inturn.visitors.patch import is_same
+from inturn.workflows.definition.patterns import BadPattern, compiled
 
 if TYPE_CHECKING:
     from inturn.conversations.graph.model import Edge, Graph, Node

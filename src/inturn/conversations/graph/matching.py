@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inturn.workflows.patterns import compiled
+from inturn.workflows.definition.patterns import compiled
 
 MAX_PATTERN = 500
 MAX_MATCHED = 1000

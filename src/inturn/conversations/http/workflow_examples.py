@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from inturn.conversations.messages import NormalizedMessage
-from inturn.conversations.parse import ParsedTurn
-from inturn.conversations.response import Progress, SessionView, StateView, TurnMeta, WorkflowResponse
-from inturn.conversations.sessions import current_card, opening
+from inturn.workflows.messages import NormalizedMessage
+from inturn.workflows.parse import ParsedTurn
+from inturn.workflows.response import Progress, SessionView, StateView, TurnMeta, WorkflowResponse
+from inturn.workflows.sessions import current_card, opening
 from inturn.conversations.state import Line, Owner, WorkflowState
-from inturn.workflows.load import default_definition
+from inturn.workflows.definition.load import default_definition
 
 _DEFINITION = default_definition()
 _ID = "4fd0a1c27f5e4bd58b6f2f4b7f9d1c3e"

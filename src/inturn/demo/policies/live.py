@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import TypeVar
 
 from inturn.app import InTurn
-from inturn.demo.policies.play import Play
-from inturn.demo.policies.table import Table
+from inturn.demo.play import Play
+from inturn.demo.tables import Table
 from inturn.errors import InTurnError
 from inturn.store import clock
 

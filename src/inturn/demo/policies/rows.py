@@ -13,7 +13,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from inturn.demo.picture import GOOD
-from inturn.demo.policies.table import At, Ran
+from inturn.demo.tables import At, Ran
 
 LABEL = 13
 MAX_COLUMNS = 96

@@ -17,10 +17,10 @@ from rich.text import Text
 from inturn.app import InTurn
 from inturn.demo.picture import GOOD
 from inturn.demo.policies.live import Stopped, play_live
-from inturn.demo.policies.play import Play
+from inturn.demo.play import Play
 from inturn.demo.policies.rows import Rows
-from inturn.demo.policies.table import receipts
-from inturn.demo.policies.tables import BURST, SAME_BURST
+from inturn.demo.tables import receipts
+from docs.tools.policy_tables import BURST, SAME_BURST
 from inturn.errors import InTurnError
 from inturn.settings import Settings
 

@@ -26,8 +26,8 @@ from inturn.store.lane import (
     Submitted,
     read_ident,
 )
-from inturn.store.lane_view import DeadView, HandlerRow, LaneList, LaneRow, LaneView, MessageView
-from inturn.store.redis.calling import Caller
+from inturn.store.views import DeadView, HandlerRow, LaneList, LaneRow, LaneView, MessageView
+from inturn.store.redis.calls import Caller
 from inturn.store.redis.scripts import load
 
 _SUBMIT, _BEGIN, _LEAVE = load("submit"), load("begin"), load("leave")

@@ -20,7 +20,7 @@ from typing import Any, cast
 import hiredis
 
 from inturn.store import clock
-from inturn.store.redis import health
+from inturn.store.redis import server_checks as health
 from inturn.store.redis.address import Address
 
 FLUSH_AT = 8

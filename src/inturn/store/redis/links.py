@@ -11,14 +11,14 @@ from typing import Any, Protocol
 
 from inturn.store.protocol import Listener
 from inturn.store.redis.address import Address
-from inturn.store.redis.cluster import Cluster
+from inturn.store.redis.topology.cluster import Cluster
 from inturn.store.redis.keys import Keys, partition_of
 from inturn.store.redis.link import Link
 from inturn.store.redis.notices import read_notice
-from inturn.store.redis.replicas import Copies
+from inturn.store.redis.topology.replicas import Copies
 from inturn.store.redis.routes import Asking, Route
-from inturn.store.redis.sentinel import SentinelAddress, is_sentinel
-from inturn.store.redis.slots import CLUSTER_PARTITIONS, is_cluster, seeds_of, slot_of
+from inturn.store.redis.topology.sentinel import SentinelAddress, is_sentinel
+from inturn.store.redis.topology.slots import CLUSTER_PARTITIONS, is_cluster, seeds_of, slot_of
 from inturn.store.redis.wire import Wire
 
 Way = Link | Route | Asking

@@ -20,7 +20,7 @@ from inturn.store.protocol import (
     Request,
     Waiter,
 )
-from inturn.store.redis.calling import Caller
+from inturn.store.redis.calls import Caller
 from inturn.store.redis.notices import notice_text, read_notice
 from inturn.store.redis.scripts import load
 

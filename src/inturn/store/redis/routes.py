@@ -10,11 +10,11 @@ import hiredis
 
 from inturn.store import clock
 from inturn.store.redis.link import Answered, LinkLost, LinkRefused, Reply
-from inturn.store.redis.listening import ListeningLink
-from inturn.store.redis.slots import elsewhere
+from inturn.store.redis.channels import ListeningLink
+from inturn.store.redis.topology.slots import elsewhere
 
 if TYPE_CHECKING:
-    from inturn.store.redis.cluster import Cluster
+    from inturn.store.redis.topology.cluster import Cluster
 
 PATIENCE_S = 0.25
 """How long a link may take to be made before the cluster is asked whether its node is still the right one."""

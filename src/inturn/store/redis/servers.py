@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from inturn.store import clock
 from inturn.store.redis.address import Address
-from inturn.store.redis.ballot import Ballot, Call, Server
+from inturn.store.redis.quorum.ballot import Ballot, Call, Server
 
 
 class Servers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from inturn.store.redis.lanes import LaneVerbs
 from inturn.store.redis.locks import LockVerbs
-from inturn.store.redis.watching import WatchVerbs
+from inturn.store.redis.watch import WatchVerbs
 
 
 class RedisStore(LockVerbs, LaneVerbs, WatchVerbs):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from inturn.errors import StoreUnavailable
-from inturn.observe import metrics
+from inturn import metrics
 from inturn.store import clock
 from inturn.store.sqlite import lane_verbs, lane_work, verbs
 

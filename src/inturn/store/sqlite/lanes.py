@@ -18,7 +18,7 @@ from inturn.store.lane import (
     Submission,
     Submitted,
 )
-from inturn.store.lane_view import DeadView, LaneList, LaneView
+from inturn.store.views import DeadView, LaneList, LaneView
 from inturn.store.sqlite import lane_admin, lane_fates, lane_verbs, lane_views, lane_work
 from inturn.store.sqlite.calling import Caller
 

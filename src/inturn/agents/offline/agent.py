@@ -1,0 +1,83 @@
+"""The embedded agent: no key, no network, no guessing. The same words in the same place get the same answer.
+
+It fills a workflow from what the user writes, and chats from the definition's own texts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from datetime import date
+from typing import Any
+
+from inturn.agents.activity import Activity, card_attachment
+from inturn.agents.protocol import Ask
+from inturn.agents.replying.chat import chat
+from inturn.agents.replying.reply import Reply
+from inturn.agents.offline.workflow import walk
+from inturn.agents.watched import watched
+from inturn.workflows.definition.model import WorkflowDefinition
+from inturn.workflows.definition.load import default_definition
+
+_CHUNK = 6
+_WORDS = re.compile(r"\S+\s*|\s+")
+
+
+class OfflineAgent:
+    """`definition`: what it knows in free chat. `pace_s`: how long it waits after each word that it streams."""
+
+    name = "offline"
+
+    def __init__(
+        self,
+        definition: WorkflowDefinition | None = None,
+        *,
+        today: Callable[[], date] = date.today,
+        pace_s: float = 0.0,
+    ) -> None:
+        if not 0.0 <= pace_s <= 10.0:
+            raise ValueError(f"pace_s={pace_s!r}: must be a number of seconds from 0 to 10")
+        self._definition = definition or default_definition()
+        self._today = today
+        self._pace_s = pace_s
+
+    def ask(self, ask: Ask) -> AsyncIterator[Activity]:
+        return watched(self.name, self._answer(ask))
+
+    async def _answer(self, ask: Ask) -> AsyncGenerator[Activity, None]:
+        place = ask.situation
+        reply = chat(ask, self._definition) if place is None else walk(ask, place, self._today())
+        async for piece in self._pieces(reply.text):
+            yield piece
+        for activity in _messages(reply):
+            yield activity
+
+    async def aclose(self) -> None:
+        """There is nothing to close."""
+
+    async def _pieces(self, text: str) -> AsyncIterator[Activity]:
+        found = _WORDS.findall(text)
+        size = 1 if self._pace_s else _CHUNK
+        for at in range(0, len(found), size):
+            if self._pace_s:
+                await asyncio.sleep(self._pace_s)
+            yield Activity.piece("".join(found[at : at + size]))
+
+
+def _messages(reply: Reply) -> list[Activity]:
+    more: dict[str, Any] = {}
+    if reply.next_action is not None:
+        more["value"] = {
+            "data": reply.data,
+            "nextAction": reply.next_action,
+            "prompt": reply.prompt,
+            "choices": reply.choices,
+            "inputType": reply.input_type,
+        }
+    if reply.suggested:
+        actions = [{"type": "imBack", "title": title, "value": title} for title in reply.suggested]
+        more["suggested_actions"] = {"actions": actions}
+    messages = [Activity.said(reply.text, **more)]
+    messages += [Activity.said("", attachments=[card_attachment(card)]) for card in reply.cards]
+    return messages

@@ -1,0 +1,276 @@
+"""One turn through a workflow: read what the user wrote, say what was understood, ask for what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+from inturn.agents.protocol import Ask, Situation
+from inturn.agents.offline.agent import small_talk as leads
+from inturn.agents.offline.fields import aliases, asks_for_change, mentioned, wants_to_change
+from inturn.agents.offline.extraction import read_message
+from inturn.agents.reading.objections import objection
+from inturn.agents.reading.place import Place, Reading, Refused
+from inturn.agents.reading.polarity import is_plain, yes_or_no
+from inturn.agents.offline.free_chat import answer_to
+from inturn.agents.offline.words import quoted, tidy, words
+from inturn.agents.offline.agent import wording
+from inturn.agents.replying.corrections import agreement_against, choice_named, field_to_change
+from inturn.agents.replying.notes import CHANGE, CONFIRM, Notes
+from inturn.agents.replying.reply import Reply, choices_of
+from inturn.workflows.definition.card import card_of
+from inturn.workflows.definition.model import FieldDefinition, WorkflowDefinition
+from inturn.workflows.prose import is_prose
+
+
+def walk(ask: Ask, situation: Situation, today: date) -> Reply:
+    """The answer to one turn. What must be remembered is written to `ask.memory`."""
+    turn = _Turn(ask, situation, today)
+    reply = turn.reply()
+    turn.notes.write(ask.memory)
+    return reply
+
+
+class _Turn:
+    def __init__(self, ask: Ask, situation: Situation, today: date) -> None:
+        self.ask = ask
+        self.definition: WorkflowDefinition = situation.definition
+        self.before: Mapping[str, Any] = situation.collected
+        self.today = today
+        self.text = tidy(ask.text)
+        self.notes = Notes.read(ask.memory, situation.definition)
+        self.is_first = not ask.history and not self.notes.entered
+        self.pending = self.notes.pending(self.definition, self.before)
+        all_there = not any(step.missing(self.before) for step in self.definition.steps)
+        unnoted = self.pending is None or situation.phase == "confirm"
+        self.confirming = all_there and (self.notes.asked in (CONFIRM, CHANGE) or (self.notes.asked == "" and unnoted))
+
+    @property
+    def asked(self) -> FieldDefinition | None:
+        """What the user was asked for last; without a note of it, what would be asked for now."""
+        return self.definition.by_name.get(self.notes.asked) or (None if self.confirming else self.pending)
+
+    def reply(self) -> Reply:
+        if self.ask.card is not None:
+            return self._card(self.ask.card)
+        if not words(self.text) and not is_plain(self.text):
+            return self._go_on([self.definition.welcome] if self.is_first else [])
+        if self.asked is not None and self.text.casefold() in {choice.casefold() for choice in self.asked.choices}:
+            return self._read()
+        match leads.command(self.text):
+            case "back":
+                return self._back()
+            case "skip" if not self.confirming:
+                return self._skip()
+            case "help":
+                return self._go_on(self._help())
+        if leads.is_thanks(self.text) and not self.confirming:
+            return self._go_on(["You are welcome."])
+        return self._confirm() if self.confirming else self._read()
+
+    def _card(self, data: Mapping[str, Any]) -> Reply:
+        found: dict[str, Any] = {}
+        said: list[str] = []
+        action = data.get("action")
+        for name, each in self.definition.by_name.items():
+            value = data.get(name)
+            if value is None or (isinstance(value, str) and not value.strip()):
+                if name in data and not each.required and name not in self.notes.skipped:
+                    self.notes.skipped.append(name)
+                continue
+            try:
+                found[name] = each.check(value)
+            except ValueError as error:
+                said.append(wording.refused(Refused(each, str(value)[:100], str(error))))
+        if action == "back" and not found:
+            return self._back()
+        if action == "skip" and not found:
+            return self._skip()
+        if not found and self.confirming and action in ("confirm", "yes", "submit"):
+            return self._complete()
+        return self._go_on(said if found or said else ["There was nothing in it that I could take."], found)
+
+    def _read(self) -> Reply:
+        asked = self.asked
+        last = self.definition.by_name.get(self.notes.last)
+        reading = read_message(self.text, Place(self.definition, self.before, asked, last, self.today))
+        if asked is not None and self._declines(asked) and reading.found.keys() <= {asked.name}:
+            return self._skip()
+        wanted = wants_to_change(self.text, self._known()) if not reading.found else None
+        if wanted is not None and not (asked and is_prose(asked)):
+            return self._ask_again(wanted, [])
+        said = self._answers(reading, asked)
+        if not reading.found and not said:
+            if leads.is_greeting(self.text):
+                return self._go_on([self.definition.welcome if self.is_first else "Hello again!"])
+            answer = self._request()
+            said = [answer] if answer else self._refusals(reading, asked)
+        elif reading.refused:
+            said += [wording.refused(each) for each in reading.refused]
+        return self._go_on(said, reading.found)
+
+    def _declines(self, asked: FieldDefinition) -> bool:
+        """`No`, or `no special wishes`, to a text that may be left out."""
+        is_optional = asked.type == "text" and not asked.required
+        return is_optional and yes_or_no(self.text, aliases(asked)) is False
+
+    def _refusals(self, reading: Reading, asked: FieldDefinition | None) -> list[str]:
+        said = [wording.refused(each) for each in reading.refused] or [f"I did not understand {quoted(self.text)}."]
+        if asked is not None and choices_of(asked) and not any("which one?" in each for each in said):
+            said = [f"I did not understand {quoted(self.text)}.", wording.choices(asked)]
+        return said
+
+    def _answers(self, reading: Reading, asked: FieldDefinition | None) -> list[str]:
+        """Answers to what the user asked. A question that nobody can answer may be the very text that was asked for."""
+        said = []
+        for each in reading.questions:
+            prose = asked is not None and is_prose(asked) and asked.name not in reading.found
+            share = 0.5 if prose else 0.0
+            answer = answer_to(each, self.definition.answers, self.definition.about, share=share)
+            if answer is None and prose and asked is not None:
+                try:
+                    reading.found[asked.name] = asked.check(self.text)
+                except ValueError as error:
+                    reading.refused.append(Refused(asked, self.text, str(error)))
+                return []
+            said.append(answer or wording.unknown(self.definition))
+        return list(dict.fromkeys(said))
+
+    def _request(self) -> str | None:
+        """`I want to talk to a human` is no question, and asks for something all the same."""
+        if is_plain(self.text) or len(words(self.text)) > 20:
+            return None
+        return answer_to(self.text, self.definition.answers, share=0.6)
+
+    def _help(self) -> list[str]:
+        about = self.definition.about or self.definition.welcome
+        return [about, wording.topics(self.definition), "Say “back” to change the last answer."]
+
+    def _back(self) -> Reply:
+        asked = self.asked
+        fields = list(self.definition.fields())
+        end = fields.index(asked) if asked is not None else len(fields)
+        earlier = [each for each in fields[:end] if each.name in self.before or each.name in self.notes.skipped]
+        if not earlier:
+            return self._go_on(["This is where it begins."])
+        return self._ask_again(earlier[-1], [])
+
+    def _skip(self) -> Reply:
+        asked = self.asked
+        if asked is None or asked.name in self.before:
+            self.notes.asked = ""
+            return self._go_on(["All right, it stays as it is."])
+        if asked.required:
+            return self._go_on(["I need this one to go on."])
+        self.notes.skipped.append(asked.name)
+        return self._go_on(["All right, we leave that out."])
+
+    def _confirm(self) -> Reply:
+        """Completes at a yes that is nothing but a yes; whatever else is said is a correction, or asked back."""
+        decision = yes_or_no(self.text, is_fact=False)
+        doubted = None if decision is None else agreement_against(decision, self.text, self._known(), self.before)
+        if decision is not None and doubted is None:
+            return self._decide(decision)
+        reading = read_message(self.text, Place(self.definition, self.before, None, None, self.today))
+        choice = choice_named(self.text, self._known())
+        found = reading.found or ({choice[0].name: choice[1]} if choice and choice[2] else {})
+        refused = [wording.refused(each) for each in reading.refused]
+        if found:
+            return self._go_on(refused, found)
+        wanted = doubted or field_to_change(self.text, self._known(), self.before) or (choice[0] if choice else None)
+        if wanted is None and self.notes.asked == CHANGE:
+            wanted = mentioned(self.text, self._known())
+        unsent = [wording.UNSENT] if objection(self.text) else []
+        if wanted is not None:
+            return self._ask_again(wanted, unsent + refused)
+        answers = self._answers(reading, None)
+        if answers:
+            return self._go_on(unsent + answers)
+        return self._not_understood(unsent)
+
+    def _not_understood(self, unsent: list[str]) -> Reply:
+        sorry = f"I did not understand {quoted(self.text)}."
+        if objection(self.text) == "wrong" or asks_for_change(self.text):
+            return self._what_to_change(unsent)
+        if self.notes.asked == CHANGE:
+            return self._what_to_change(unsent or [sorry])
+        answer = self._request()
+        return self._go_on([*unsent, answer or ("" if unsent else f"{sorry} Please say yes or no.")])
+
+    def _decide(self, decision: bool) -> Reply:
+        if self.notes.asked == CHANGE:
+            if not decision:
+                return self._go_on(["All right, nothing is changed."])
+            return self._what_to_change([f"I did not understand {quoted(self.text)}."])
+        return self._complete() if decision else self._what_to_change([])
+
+    def _what_to_change(self, said: list[str]) -> Reply:
+        self.notes.asked = CHANGE
+        prompt = "What should I change?"
+        titles = [each.title for each in self._known()]
+        return Reply(_join([*said, prompt]), {}, "ask", prompt, titles, "text", [], titles)
+
+    def _known(self) -> list[FieldDefinition]:
+        return [each for each in self.definition.fields() if each.name in self.before]
+
+    def _complete(self) -> Reply:
+        self.notes.asked = ""
+        return Reply(self.definition.done or "Thank you, that is all.", {}, "complete")
+
+    def _ask_again(self, wanted: FieldDefinition, said: list[str]) -> Reply:
+        """For a field that is filled already, or was left out."""
+        self.notes.skipped = [name for name in self.notes.skipped if name != wanted.name]
+        return self._question(wanted, said, self.before, {})
+
+    def _go_on(self, said: list[str], found: dict[str, Any] | None = None) -> Reply:
+        """Says what is to be said, and asks for the next thing, or whether all is right."""
+        found = {name: found[name] for name in self.definition.by_name if name in found} if found else {}
+        collected = {**self.before, **found}
+        if found:
+            self.notes.last = list(found)[-1]
+            self.notes.skipped = [name for name in self.notes.skipped if name not in found]
+            said = [wording.noted(found, self.before, self.notes.asked, self.definition), *said]
+        pending = self.notes.pending(self.definition, collected)
+        still = self.definition.by_name.get(self.notes.asked)
+        if not found and still is not None and still.name not in self.notes.skipped:
+            pending = still
+        if pending is not None:
+            return self._question(pending, said, collected, found)
+        self.notes.asked = CONFIRM
+        prompt = self.definition.confirm or "Is all of this right?"
+        passed = self._passed(len(self.definition.steps), collected)
+        text = _join([*said, *passed[0]]) + f"\n\n{wording.summary(self.definition, collected)}\n\n{prompt}"
+        return Reply(text.strip(), found, "confirm", prompt, ["Yes", "No"], "boolean", passed[1], ["Yes", "No"])
+
+    def _question(
+        self, asked: FieldDefinition, said: list[str], collected: Mapping[str, Any], found: dict[str, Any]
+    ) -> Reply:
+        number = next(at for at, step in enumerate(self.definition.steps) if asked in step.fields)
+        prompts, cards = self._passed(number + 1, collected)
+        self.notes.asked = asked.name
+        prompt = wording.question(asked, collected)
+        offered = choices_of(asked)
+        skip = [] if asked.required or asked.name in collected else ["Skip"]
+        text = _join([*said, *prompts, prompt])
+        return Reply(
+            text, found, "ask", prompt, offered, asked.type, cards, [*offered, *skip] if offered or skip else []
+        )
+
+    def _passed(self, end: int, collected: Mapping[str, Any]) -> tuple[list[str], list[dict[str, Any]]]:
+        """What the steps say that are entered now; one whose fields are all known already is passed in silence."""
+        prompts, cards = [], []
+        for step in self.definition.steps[:end]:
+            if step.id in self.notes.entered:
+                continue
+            self.notes.entered.append(step.id)
+            if step.fields and all(each.name in collected for each in step.fields):
+                continue
+            prompts.append(step.prompt)
+            if step.card is not None:
+                cards.append(card_of(step, collected))
+        return prompts, cards
+
+
+def _join(parts: list[str]) -> str:
+    return " ".join(part for part in parts if part)

@@ -1,0 +1,190 @@
+"""Any OpenAI-compatible endpoint, through the official package: chat completions, streamed, by schema in a workflow.
+
+One client for all calls, without the package's own retries: trying again is the lane's job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from inturn.agents.activity import Activity
+from inturn.agents.failure import by_status, short
+from inturn.agents.openai_chunk import read_chunk, stream_error
+from inturn.agents.openai.prompt import messages
+from inturn.agents.protocol import Ask
+from inturn.agents.reply import Joiner, ReplyScanner
+from inturn.agents.schema import response_format
+from inturn.agents.structured import answer_of
+from inturn.agents.thoughts import Thoughts
+from inturn.agents.watched import watched
+from inturn.errors import AgentError, AgentRejected, AgentTimeout, AgentUnavailable, MissingExtra, SettingsError
+
+if TYPE_CHECKING:
+    import openai
+
+CONNECT_S = 10.0
+"""A connection that is not there by then will not come, whatever time an answer may take."""
+_AFTER_S = 1.0
+_ABOUT_FORMAT = re.compile(r"response[ _]?format|json[ _]?schema", re.IGNORECASE)
+
+log = logging.getLogger("inturn.agents")
+
+
+class OpenAIAgent:
+    """`client`: an `AsyncOpenAI` of your own, which stays yours to close; else one is made."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout: float = 60.0,
+        name: str = "openai",
+        client: openai.AsyncOpenAI | None = None,
+        max_output_tokens: int | None = None,
+    ) -> None:
+        try:
+            import openai
+        except ImportError as error:
+            raise MissingExtra("the OpenAI agent", "openai") from error
+        self.name = name
+        self.model = model
+        self._timeout = timeout
+        self._max_output_tokens = max_output_tokens
+        self._is_ours = client is None
+        limits = openai.Timeout(timeout, connect=min(CONNECT_S, timeout))
+        try:
+            made = client or openai.AsyncOpenAI(base_url=base_url, api_key=api_key, timeout=limits)
+        except openai.OpenAIError as error:
+            raise SettingsError(f"the OpenAI agent: {error}") from error
+        self._client = made.with_options(max_retries=0)
+        self._completions = self._client.chat.completions  # imports half the package: now, not in the first call
+        self._openai = openai
+        self._without_schema: set[str] = set()
+        """The definitions whose schema the endpoint does not take: it is told in words."""
+
+    def ask(self, ask: Ask) -> AsyncIterator[Activity]:
+        return watched(self.name, self._answer(ask), self._timeout)
+
+    async def aclose(self) -> None:
+        if self._is_ours:
+            await self._client.close()
+
+    async def _answer(self, ask: Ask) -> AsyncGenerator[Activity, None]:
+        text, joiner, thoughts = "", Joiner(), Thoughts()
+        scanner = ReplyScanner()
+        scanner.is_plain = None if ask.situation else True
+        finish = refusal = ""
+        has_begun = False
+        try:
+            async with await self._opened(ask) as stream:
+                has_begun = True
+                while not finish:
+                    try:
+                        chunk = await anext(stream)
+                    except StopAsyncIteration:
+                        break
+                    delta, refused, finish = read_chunk(self.name, chunk, self._said)
+                    refusal += refused
+                    piece = thoughts.feed(joiner.feed(delta) + (joiner.rest() if finish else ""))
+                    piece += thoughts.rest() if finish else ""
+                    text += piece
+                    shown = scanner.feed(piece)
+                    if shown:
+                        yield Activity.piece(shown)
+                if finish:
+                    await self._run_out(stream)
+                elif not text:
+                    self._must_stream(stream.response.headers.get("content-type", ""))
+        except (AgentError, asyncio.CancelledError):
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a provider makes of its stream, it is translated
+            raise self._translated(error, has_begun) from self._harmless(error)
+        if refusal:
+            raise AgentRejected(self.name, "refused to answer", self._said(refusal))
+        if finish and not text.strip() and (ask.situation is not None or finish != "stop"):
+            raise AgentUnavailable(self.name, "gave an empty answer", self._said(finish))
+        yield self._whole(text, finish, scanner)
+
+    async def _opened(self, ask: Ask) -> Any:
+        """The stream of an answer. An endpoint that does not take the schema is asked again, with it in words."""
+        request = self._request(ask)
+        try:
+            return await self._completions.create(**request)
+        except (self._openai.BadRequestError, self._openai.UnprocessableEntityError) as error:
+            is_about_it = "response_format" in request and _ABOUT_FORMAT.search(str(error.body or error.message))
+            if ask.situation is None or not is_about_it:
+                raise
+        name = ask.situation.definition.id
+        log.warning("agent %r does not take the JSON schema of %r: it is told it in words", self.name, name)
+        self._without_schema.add(name)
+        return await self._completions.create(**self._request(ask))
+
+    def _request(self, ask: Ask) -> dict[str, Any]:
+        request: dict[str, Any] = {"model": self.model, "stream": True}
+        definition = None if ask.situation is None else ask.situation.definition
+        in_words = definition is not None and definition.id in self._without_schema
+        request["messages"] = messages(ask, with_schema=in_words)
+        if definition is not None and not in_words:
+            request["response_format"] = response_format(definition)
+        if self._max_output_tokens is not None:
+            request["max_completion_tokens"] = self._max_output_tokens
+        return request
+
+    def _must_stream(self, content_type: str) -> None:
+        if content_type and "event-stream" not in content_type:
+            raise AgentUnavailable(self.name, "did not answer with a stream of events", self._said(content_type))
+
+    async def _run_out(self, stream: Any) -> None:
+        """Read to the end, so that the connection can be used again; the answer does not depend on it."""
+        with suppress(Exception):
+            async with asyncio.timeout(_AFTER_S):
+                async for _ in stream:
+                    pass
+
+    def _whole(self, text: str, finish: str, scanner: ReplyScanner) -> Activity:
+        if not finish:
+            raise AgentUnavailable(self.name, "broke off in the middle of its answer")
+        if scanner.is_plain is not False:
+            return Activity.said(text)
+        answer = answer_of(text)
+        if answer is None and (finish == "length" or scanner.has_reply):
+            said = "its token limit is reached" if finish == "length" else ""
+            raise AgentUnavailable(self.name, "gave an answer that is cut off or no valid JSON", said)
+        return answer or Activity.said(text)
+
+    def _translated(self, error: Exception, has_begun: bool) -> AgentError:
+        sdk = self._openai
+        if isinstance(error, sdk.APITimeoutError | TimeoutError):
+            return AgentTimeout(self.name, "did not answer in time")
+        if isinstance(error, sdk.APIStatusError):
+            return by_status(self.name, error.status_code, self._said(_message(error)))
+        if isinstance(error, sdk.APIConnectionError):
+            why = "broke off in the middle of its answer" if has_begun else "cannot be reached"
+            return AgentUnavailable(self.name, why, self._said(str(error.__cause__ or error)))
+        if isinstance(error, sdk.APIError):
+            code = error.body.get("code") if isinstance(error.body, dict) else None
+            return stream_error(self.name, code, self._said(_message(error)))
+        return AgentUnavailable(self.name, "sent what cannot be read", self._said(f"{type(error).__name__}: {error}"))
+
+    def _said(self, text: str) -> str:
+        return short(text, [self._client.api_key])
+
+    def _harmless(self, error: Exception) -> Exception | None:
+        """The error as a cause, unless a log of it would show the key."""
+        key = self._client.api_key
+        return None if key and key in f"{error}{error.__cause__}" else error
+
+
+def _message(error: openai.APIError) -> str:
+    """The provider's own sentence, if its error has one."""
+    body = error.body
+    if isinstance(body, dict) and isinstance(body.get("message"), str):
+        return str(body["message"])
+    return str(body or error.message)

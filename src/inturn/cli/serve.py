@@ -1,0 +1,87 @@
+"""`inturn serve`: the HTTP API, a worker and the chat page in one process, until SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import logging
+import socket
+
+from pydantic import ValidationError
+
+from inturn.errors import InTurnError, MissingExtra, SettingsError
+from inturn import arguments as checked
+from inturn.settings import Settings, load_settings, mask
+
+PACE_S = 0.02
+"""The offline agent answers at once, and nobody would see what happens to a message that comes meanwhile."""
+
+
+class CannotListen(InTurnError):
+    """Not wrong usage: the address cannot be had."""
+
+
+def run_serve(arguments: argparse.Namespace) -> int:
+    settings = _with_arguments(load_settings(), arguments)
+    grace = checked.seconds(arguments.grace, "grace", allow_zero=True)
+    try:
+        from inturn.web.app import make_app
+        from inturn.http.auth import is_loopback
+        from inturn.web.server import serve
+    except MissingExtra as error:
+        raise MissingExtra("inturn serve", error.extra) from error
+    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    is_debug = settings.log_level == "DEBUG"
+    if not is_debug:  # one line says all that there is to say
+        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    api = make_app(settings, grace=grace)
+    keys = len(api.state.keys)
+    with _listening(settings.host, settings.port) as listening:
+        address, port = listening.getsockname()[:2]
+        if not keys and not is_loopback(address):
+            raise SettingsError(
+                f"{settings.host} can be reached from other machines, and there are no API keys: set "
+                "INTURN_API_KEYS_FILE or INTURN_API_KEYS, or listen on 127.0.0.1"
+            )
+        host = f"[{address}]" if ":" in address else address
+        who = f"{keys} API key{'s' if keys > 1 else ''}" if keys else 'no API keys: the local user "local" is assumed'
+        line = f"inturn serves http://{host}:{port} (store {mask(settings.url)}, agent {api.state.agent.name}, {who})"
+        serve(api, listening, lambda: print(line, flush=True), logs_access=is_debug)
+    return 0
+
+
+def _with_arguments(settings: Settings, arguments: argparse.Namespace) -> Settings:
+    names = ("host", "port", "url", "namespace", "workflows", "concurrency")
+    given = {name: getattr(arguments, name) for name in names}
+    if settings.offline_pace is None:
+        settings = settings.model_copy(update={"offline_pace": PACE_S})
+    told = {name: value for name, value in given.items() if value is not None}
+    try:
+        return Settings.model_validate(settings.model_dump() | told)
+    except ValidationError as error:
+        wrong = error.errors(include_input=False)
+        lines = [f"--{bad['loc'][0]} {mask(str(told[str(bad['loc'][0])]))}: {bad['msg']}" for bad in wrong]
+        raise SettingsError("\n".join(lines)) from None
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        # a name may have an address of either kind; the older one is the one that everybody can reach
+        family, _, _, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
+        listening = socket.create_server(address[:2], family=family, backlog=2048)
+        # for its connections, too: asyncio's own loop leaves it out where it has not made the socket
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
+    except socket.gaierror as error:
+        raise SettingsError(f"--host {host}: there is no such address here: {error.strerror}") from error
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            why = f"port {port} of {host} is in use: stop what listens there, or choose another with --port"
+        elif error.errno == errno.EADDRNOTAVAIL:
+            why = f"{host} is no address of this machine: choose another with --host"
+        elif error.errno == errno.EACCES:
+            why = f"port {port} is kept for the system: choose one above 1023 with --port"
+        else:
+            why = f"cannot listen on {host}, port {port}: {error.strerror}"
+        raise CannotListen(why) from error

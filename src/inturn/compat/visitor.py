@@ -1,0 +1,34 @@
+"""`VisitorLockService`: one answer at a time for a visitor. It never waits; the lock ends with its life.
+
+The key is `ai:lock:visitor:{uid}`, by the plain protocol: services in other languages share it on Redis.
+"""
+
+from __future__ import annotations
+
+from inturn.locks import arguments, source
+from inturn.compat.face import Face
+
+PREFIX = "ai:lock:visitor:"
+
+
+class VisitorLockService(Face):
+    """Over a `redis.asyncio.Redis` or an `inturn.InTurn`. An absent store is a `None` or a `False`."""
+
+    def __init__(self, redis_client: source.Client | source.App) -> None:
+        super().__init__(source.on_a_loop(redis_client, "redis_client"))
+
+    async def acquire_lock(self, visitor_uid: str, ttl_seconds: arguments.Seconds = 30) -> str | None:
+        """The id of the lock; `None` if the visitor is being answered already, or the store is away."""
+        life_ms = round(arguments.ttl(ttl_seconds, "ttl_seconds") * 1000)
+        return self._tell(await self._take(_key(visitor_uid), life_ms))
+
+    async def release_lock(self, visitor_uid: str, lock_id: str) -> bool:
+        """Whether the lock was still this owner's, and is released now."""
+        return self._tell(await self._drop(_key(visitor_uid), arguments.name(lock_id, "lock_id")))
+
+
+VisitorLock = VisitorLockService
+
+
+def _key(visitor_uid: str) -> str:
+    return PREFIX + arguments.name(visitor_uid, "visitor_uid")

@@ -1,0 +1,189 @@
+"""A lock by name on a quorum: asked for until a majority grants it, or the time to wait is over.
+
+Methods are named as in redis-py's `Lock`. Each task has its own hold. A cancelled acquire keeps nothing, and a
+cancelled release happens all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from inturn.errors import AlreadyHeld, LeaseLost, LockTimeout, NotHeld, StoreUnavailable
+from inturn import arguments
+from inturn.locks.quorum_holdings import QuorumHoldings
+from inturn.locks.quorum.lease import QuorumLease
+from inturn import metrics
+from inturn.process.identity import read_token
+from inturn.store import clock
+
+if TYPE_CHECKING:
+    from inturn.store.redis.quorum.store import QuorumRefusal
+
+log = logging.getLogger("inturn.locks")
+
+MIN_TTL_S = 0.1
+FIRST_PAUSE_S, LAST_PAUSE_S = 0.02, 0.25
+AWAY_S = 5.0
+"""So long the majority may be away before a waiter is told, rather than left to wait."""
+
+_OUTCOMES: dict[type[BaseException], str] = {
+    LockTimeout: "timeout",
+    StoreUnavailable: "unavailable",
+    AlreadyHeld: "own",
+}
+
+
+class QuorumLock:
+    """`async with quorum.lock("x") as lease:`, or `acquire` and `release`.
+
+    Made with URLs rather than by a `Quorum`, it has connections of its own, which end when it is released.
+    """
+
+    def __init__(
+        self,
+        urls: Sequence[str] | QuorumHoldings,
+        name: str,
+        ttl: arguments.Seconds = 30,
+        wait: arguments.Seconds | None = None,
+        *,
+        namespace: str = "inturn",
+        renew: bool = True,
+    ) -> None:
+        self.name = arguments.name(name)
+        self.ttl_s = arguments.ttl(ttl)
+        if self.ttl_s < MIN_TTL_S:
+            raise ValueError(f"ttl={ttl!r}: must be at least {MIN_TTL_S} s, so that a majority can answer in it")
+        self.wait_s = arguments.wait(wait)
+        self.renew = renew
+        self._is_shared = isinstance(urls, QuorumHoldings)
+        self._quorum = urls if isinstance(urls, QuorumHoldings) else QuorumHoldings(urls, namespace=namespace)
+        self._holds: dict[asyncio.Task[Any] | None, QuorumLease] = {}
+
+    async def acquire(self, blocking: bool | None = None, blocking_timeout: arguments.Seconds | None = None) -> bool:
+        """Take the lock; `False` if it was not granted in time. `lease` then is what is held."""
+        wait_s = arguments.waits_for(blocking, blocking_timeout, self.wait_s)
+        try:
+            await self._take(wait_s)
+        except LockTimeout:
+            return False
+        return True
+
+    async def take(self) -> QuorumLease:
+        """As `acquire`, but answers the lease, and raises `LockTimeout` if it was not granted in time."""
+        return await self._take(self.wait_s)
+
+    async def release(self) -> None:
+        """Give back what this task holds. `NotHeld` if that is nothing, `LeaseLost` if it was lost."""
+        lease = self._holds.pop(self.lease.task)
+        try:
+            await lease.release()
+        finally:
+            await self._rest()
+
+    async def extend(self, additional_time: arguments.Seconds, replace_ttl: bool = False) -> bool:
+        return await self.lease.extend(additional_time, replace_ttl)
+
+    @property
+    def lease(self) -> QuorumLease:
+        """What this task holds; `NotHeld` if nothing."""
+        lease = self._holds.get(asyncio.current_task())
+        if lease is None:
+            raise NotHeld(self.name)
+        return lease
+
+    @property
+    def fence(self) -> int:
+        return self.lease.fence
+
+    @property
+    def lost(self) -> bool:
+        return self.lease.lost
+
+    def remaining(self) -> float:
+        return self.lease.remaining()
+
+    async def __aenter__(self) -> QuorumLease:
+        lease = await self.take()
+        lease.enter_body()
+        return lease
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # who leaves has entered, so a single hold is that of the one who leaves
+        lease = self._holds.popitem()[1] if len(self._holds) == 1 else self._holds.pop(self.lease.task)
+        try:
+            is_ours = await lease.leave_body()
+            try:
+                await lease.release()
+            except (LeaseLost, StoreUnavailable) as failure:
+                if error is None or (is_ours and isinstance(error, asyncio.CancelledError)):
+                    raise failure from error
+                # the body's own error must not be hidden by ours
+                log.warning("release name=%s after an error of the body: %s", self.name, failure)
+        finally:
+            await self._rest()
+
+    async def _take(self, wait_s: float | None) -> QuorumLease:
+        started_at = clock.now()
+        try:
+            lease = await self._ask_until_granted(wait_s)
+        except BaseException as error:
+            metrics.acquisitions.labels(_OUTCOMES.get(type(error), "cancelled")).inc()
+            await self._rest()
+            raise
+        self._holds[lease.task] = lease
+        waited_s = clock.now() - started_at
+        metrics.acquired.inc()
+        metrics.wait_seconds.observe(waited_s)
+        log.debug("acquire name=%s fence=%d waited=%.3fs", self.name, lease.fence, waited_s)
+        return lease
+
+    async def _ask_until_granted(self, wait_s: float | None) -> QuorumLease:
+        started_at, away_since, pause_s = clock.now(), 0.0, FIRST_PAUSE_S
+        while True:
+            asked_at = clock.now()
+            answer = await self._quorum.attempt(self.name, self.ttl_s, self.renew)
+            if isinstance(answer, QuorumLease):
+                return answer
+            self._refuse_own(answer)
+            at = clock.now()
+            left_s = float("inf") if wait_s is None else wait_s - (at - started_at)
+            is_away = answer is not None and answer.is_away
+            away_since = (away_since or asked_at) if is_away else 0.0
+            if left_s <= 0.0 or (is_away and at - away_since >= AWAY_S):
+                raise self._refused(answer, at - started_at)
+            # in random steps, so that those who split the votes among them do not meet again and again
+            await asyncio.sleep(min(random.uniform(pause_s / 4, pause_s), left_s))
+            pause_s = min(pause_s * 2, LAST_PAUSE_S)
+
+    def _refuse_own(self, refusal: QuorumRefusal | None) -> None:
+        """Waiting for oneself would never end."""
+        task = asyncio.current_task()
+        for lease in self._quorum.held(refusal.holders if refusal else ()):
+            if lease.task is task and not lease.is_over:
+                raise AlreadyHeld(self.name, lease.owner)
+
+    def _refused(self, refusal: QuorumRefusal | None, waited_s: float) -> LockTimeout | StoreUnavailable:
+        error: LockTimeout | StoreUnavailable
+        failures = refusal.failures if refusal else []
+        if refusal is not None and refusal.is_away:
+            why = "; ".join(map(str, failures))
+            error = StoreUnavailable(f"lock {self.name!r}: no majority of {self._quorum.size} servers: {why}")
+        else:
+            holders = refusal.holders if refusal else []
+            holder = "{}:{}".format(*read_token(holders[0])) if holders else None
+            log.info("contention name=%s waited=%.3fs holder=%s", self.name, waited_s, holder or "-")
+            error = LockTimeout(self.name, waited_s, holder)
+        error.__cause__ = next(iter(failures), None)
+        return error
+
+    async def _rest(self) -> None:
+        """Connections of our own are not kept for nothing."""
+        if not self._is_shared and not self._holds:
+            await self._quorum.close()

@@ -1,0 +1,129 @@
+"""The events of a chat. They are hints over the truth: after every turn the chat is read, and what is new is sent.
+
+What is new is new since the chat was read before the watch began, so that nothing falls between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from inturn.visitors.chat import Chat, ChatMessage
+from inturn.conversations.chats import ConversationStore
+from inturn.visitors.bodies import MessageOut
+from inturn.errors import InTurnError, MissingExtra, UnknownConversation
+from inturn.lanes.watch import Event, Watch
+
+try:
+    from fastapi.sse import ServerSentEvent
+except ImportError as error:
+    raise MissingExtra("inturn.conversations.http", "server") from error
+
+LEFT = "left"
+"""Why a turn is `back` whose caller has failed, or has gone. That of a worker goes on elsewhere."""
+
+
+@dataclass(slots=True)
+class ChatEvents:
+    """`chat`: as it was read before the watch began. `after`: the number of the last answer that the client has;
+    `None`, or one that the chat has not come to: it wants only what is new.
+    """
+
+    conversations: ConversationStore
+    chat: Chat
+    watch: Watch
+    after: int | None
+    _is_ours: bool = False
+    """The turn that runs has to do with this chat."""
+    _has_pieces: bool = False
+    _chunk_number: int = 0
+    """Of the last chunk of the turn that runs."""
+    _seen: int = 0
+    """Visitors' messages up to this number are known, and of these `_waiting` had no outcome."""
+    _waiting: set[int] = field(default_factory=set)
+
+    async def stream(self) -> AsyncIterator[ServerSentEvent]:
+        last = self.chat.next_seq - 1
+        is_fresh = self.after is None or self.after > last
+        self.after = self._seen = last if self.after is None else min(self.after, last)
+        self._waiting = {
+            message.seq
+            for message in self.chat.messages
+            if message.role == "visitor"
+            and message.seq <= self._seen
+            # who comes back may not have heard of what was settled after the last that it saw
+            and (message.is_waiting or (not is_fresh and message.settled_at > self.after))
+        }
+        try:
+            for told in await self._news():
+                yield told
+            async for event in self.watch:
+                for told in self._tell(event):
+                    yield told
+                if event.what not in ("begin", "chunk"):
+                    for told in await self._news():
+                        yield told
+        except InTurnError as failure:
+            # the stream has begun, so there is no status to tell it by; a client that connects again gets one
+            yield self._event("problem", code="stream_ended", detail=f"{type(failure).__name__}: connect again.")
+
+    def _tell(self, event: Event) -> Iterator[ServerSentEvent]:
+        if event.what == "chunk":
+            yield from self._chunk(event)
+            return
+        if event.what == "missed":  # the turn may go on, and what comes then is not the beginning of its answer
+            if self._has_pieces:
+                yield self._event("restart", restart=True)
+            self._has_pieces = False
+            return
+        if self._has_pieces and event.what != "commit":  # of an answer that never came to be
+            yield self._event("restart", restart=True)
+        if self._is_ours and (event.what in ("fail", "lost") or (event.what, event.why) == ("back", LEFT)):
+            yield self._event("problem", code="answer_failed", detail="The answer failed; it may be tried again.")
+        self._is_ours, self._has_pieces, self._chunk_number = False, False, 0
+
+    def _chunk(self, event: Event) -> Iterator[ServerSentEvent]:
+        """A visitor's lane may carry several chats, and chunks of handlers that are not ours."""
+        is_gap, self._chunk_number = event.number != self._chunk_number + 1, event.number
+        if is_gap and self._has_pieces:
+            self._has_pieces = False
+            yield self._event("restart", restart=True)
+        data = event.data
+        if not isinstance(data, dict) or data.get("conversation_id") != self.chat.conversation_id:
+            return
+        for name in ("typing", "token", "restart"):
+            if name in data:
+                self._is_ours = True
+                self._has_pieces = name == "token" or (self._has_pieces and name != "restart")
+                yield self._event(name, **{name: data[name]})
+                return
+
+    async def _news(self) -> list[ServerSentEvent]:
+        """Answers, and messages that will get none, in the order of the chat."""
+        chat = await self.conversations.get(self.chat.conversation_id, self.chat.tenant_id)
+        if chat is None:
+            raise UnknownConversation(self.chat.conversation_id)
+        told = []
+        for message in chat.messages:
+            if message.role == "assistant" and message.seq > (self.after or 0):
+                self.after = message.seq
+                data = MessageOut.of(message).model_dump(mode="json")
+                told.append(ServerSentEvent(event="answer", id=str(message.seq), data=data))
+            elif message.role == "visitor" and self._is_settled_now(message):
+                told.append(self._event("outcome", message_id=message.id, outcome=message.outcome))
+        self._seen = chat.next_seq - 1
+        return told
+
+    def _is_settled_now(self, message: ChatMessage) -> bool:
+        """Without an answer, and not told before."""
+        if message.seq <= self._seen and message.seq not in self._waiting:
+            return False
+        if message.is_waiting:
+            self._waiting.add(message.seq)
+            return False
+        self._waiting.discard(message.seq)
+        return message.outcome != "answered"
+
+    def _event(self, name: str, **data: Any) -> ServerSentEvent:
+        return ServerSentEvent(event=name, data={"conversation_id": self.chat.conversation_id, **data})

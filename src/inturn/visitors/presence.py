@@ -1,0 +1,71 @@
+"""Which humans are online for a project. While one is, the AI is silent.
+
+Being online ends by itself: a browser that was closed without a word must not silence a project for ever.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Protocol
+
+from pydantic import BaseModel, Field
+
+from inturn.app import InTurn
+from inturn.visitors.message import WRITE_WAIT_S, lane_name
+from inturn.conversations.looking import look
+from inturn.errors import MailboxFull
+from inturn import arguments
+
+PRESENCE_TTL_S = 86400.0
+MAX_AGENTS = 1000
+
+
+class Presence(Protocol):
+    async def human_online(self, project_id: str, tenant_id: str = "") -> bool: ...
+
+    async def set(
+        self, project_id: str, agent_id: str, online: bool, for_s: arguments.Seconds = 3600, tenant_id: str = ""
+    ) -> None: ...
+
+    async def online(self, project_id: str, tenant_id: str = "") -> dict[str, datetime]:
+        """Who is online, until when."""
+        ...
+
+
+class Online(BaseModel):
+    """Agents and the Unix times at which they count as gone."""
+
+    tenant_id: str = ""
+    until: dict[str, float] = Field(default_factory=dict)
+
+
+class LanePresence:
+    """The default: the state of a lane for each project, for a day at most."""
+
+    def __init__(self, app: InTurn) -> None:
+        self._app = app
+
+    async def human_online(self, project_id: str, tenant_id: str = "") -> bool:
+        return bool(await self.online(project_id, tenant_id))
+
+    async def online(self, project_id: str, tenant_id: str = "") -> dict[str, datetime]:
+        state, _ = await look(self._app, lane_name("presence", project_id, tenant_id), Online)
+        if state is None or state.tenant_id != tenant_id:
+            return {}
+        now_s = self._app.runtime.now_s()
+        return {agent: datetime.fromtimestamp(until, UTC) for agent, until in state.until.items() if until > now_s}
+
+    async def set(
+        self, project_id: str, agent_id: str, online: bool, for_s: arguments.Seconds = 3600, tenant_id: str = ""
+    ) -> None:
+        arguments.name(agent_id, "agent_id")
+        lasts_s = arguments.seconds(for_s, "for_s", most=PRESENCE_TTL_S)
+        key = lane_name("presence", project_id, tenant_id)
+        async with self._app.turn(key, wait=WRITE_WAIT_S, state=Online, state_ttl=PRESENCE_TTL_S) as turn:
+            now_s = self._app.runtime.now_s()
+            until = {agent: at for agent, at in turn.state.until.items() if at > now_s and agent != agent_id}
+            if online and len(until) >= MAX_AGENTS:
+                raise MailboxFull(key, len(until))
+            if online:
+                until[agent_id] = now_s + lasts_s
+            turn.state = Online(tenant_id=tenant_id, until=until)

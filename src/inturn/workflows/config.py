@@ -1,0 +1,42 @@
+"""What can be set about an orchestrator, checked when it is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from inturn.conversations.context import MAX_CHARS
+from inturn.conversations.state import BusyTurn
+from inturn.lanes.handler import MAX_STATE_TTL_S, one_of
+from inturn import arguments
+
+DAY_S = 86_400.0
+MAX_WORDS = 16_000
+
+
+@dataclass(frozen=True, slots=True)
+class OrchestratorConfig:
+    busy: BusyTurn = "reject"
+    """What happens to a turn of a busy conversation, unless its session was started with another policy."""
+    state_ttl: float = DAY_S
+    """Seconds that a session lives after its last turn."""
+    lease: float = 30.0
+    """Seconds after which the turn of a killed process is over; it is renewed while the process lives."""
+    time_limit: float = 300.0
+    """Seconds that a turn may take."""
+    agent_timeout: float = 120.0
+    """Seconds that the agent may take in all."""
+    wait: float = 60.0
+    """Seconds that a turn waits for the ones before it, where the policy lets it, and a repeat for the first."""
+    dedup_window: float = DAY_S
+    """Seconds in which a repeated `message_id` gets the first response."""
+    context_chars: int = MAX_CHARS
+    max_text: int = MAX_WORDS
+    """Characters that a user may write in one message."""
+
+    def __post_init__(self) -> None:
+        one_of(self.busy, ("reject", "queue", "merge"), "busy")
+        arguments.seconds(self.state_ttl, "state_ttl", most=MAX_STATE_TTL_S)
+        for name in ("lease", "time_limit", "agent_timeout", "wait", "dedup_window"):
+            arguments.seconds(getattr(self, name), name)
+        arguments.whole(self.context_chars, "context_chars", 200, 1_000_000)
+        arguments.whole(self.max_text, "max_text", 1, 100_000)

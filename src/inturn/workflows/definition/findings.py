@@ -1,0 +1,138 @@
+"""What is wrong with a definition, in plain words: every problem at once, each with its line and its path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from inturn.workflows.definition.model import (
+    CardDefinition,
+    FieldDefinition,
+    FieldType,
+    StepDefinition,
+    WorkflowDefinition,
+)
+from inturn.workflows.definition.tree import Document, Path
+
+Problem = tuple[int, Path, str]
+_MODELS: dict[tuple[str, ...], type[BaseModel]] = {
+    (): WorkflowDefinition,
+    ("steps",): StepDefinition,
+    ("steps", "fields"): FieldDefinition,
+    ("steps", "card"): CardDefinition,
+}
+_AN_ID = "must begin with a letter and go on with letters, digits, '_', '.' or '-', 64 characters at most"
+
+
+def written(path: Path) -> str:
+    """`steps[2].fields[0].type`."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def of_validation(error: ValidationError, document: Document) -> Iterator[Problem]:
+    for details in error.errors(include_url=False):
+        least = details.get("ctx", {}).get("min_length", 0)
+        if details["type"] == "too_short" and isinstance(details["input"], list) and len(details["input"]) >= least:
+            # only the entries that fit were counted, and what is wrong with the others is told already
+            continue
+        path, why = _place(details)
+        yield document.line_of(path), path, why
+
+
+def of_names(document: Document) -> Iterator[Problem]:
+    """Names that are used twice, each at its second place."""
+    first: dict[tuple[str, str], Path] = {}
+    for kind, path, name in _names(document.data):
+        if (kind, name) in first:
+            where = document.line_of(first[kind, name])
+            yield document.line_of(path), path, f"{kind} {name!r} is used twice, first on line {where}"
+        else:
+            first[kind, name] = path
+
+
+def _names(data: Any) -> Iterator[tuple[str, Path, str]]:
+    for number, step in _entries(data, "steps"):
+        yield from _name("step id", step, "id", ("steps", number))
+        for place, field in _entries(step, "fields"):
+            yield from _name("field name", field, "name", ("steps", number, "fields", place))
+        yield from _name("card id", step.get("card"), "id", ("steps", number, "card"))
+
+
+def _entries(data: Any, name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    entries = data.get(name) if isinstance(data, dict) else None
+    for number, entry in enumerate(entries if isinstance(entries, list) else []):
+        if isinstance(entry, dict):
+            yield number, entry
+
+
+def _name(kind: str, data: Any, key: str, path: Path) -> Iterator[tuple[str, Path, str]]:
+    if isinstance(data, dict) and isinstance(data.get(key), str):
+        yield kind, (*path, key), data[key]
+
+
+def _place(details: ErrorDetails) -> tuple[Path, str]:
+    path: Path = tuple(details["loc"])
+    why = _why(details, path)
+    if details["type"] == "value_error":
+        # a model's own check names the part that is wrong in front: `pattern: is no regular expression`
+        part, colon, rest = why.partition(": ")
+        if colon and part in _known(path):
+            return (*path, part), rest
+    return path, why
+
+
+def _why(details: ErrorDetails, path: Path) -> str:
+    kind, given, more = details["type"], details["input"], details.get("ctx", {})
+    match kind:
+        case "missing":
+            return "is missing"
+        case "extra_forbidden":
+            return _unknown(path)
+        case "literal_error":
+            return f"must be one of {', '.join(get_args(FieldType))}"
+        case "string_type":
+            number = isinstance(given, bool | int | float)
+            return "must be a text" + (f"; put it in quotes: '{_yaml(given)}'" if number else "")
+        case "string_pattern_mismatch":
+            return _AN_ID
+        case "string_too_short":
+            return "must not be empty"
+        case "string_too_long":
+            return f"must have {more.get('max_length')} characters at most"
+        case "too_short":
+            return f"must have {more.get('min_length')} at least"
+        case "too_long":
+            return f"must have {more.get('max_length')} at most"
+        case "bool_type" | "bool_parsing":
+            return "must be true or false"
+        case "tuple_type" | "list_type":
+            return "must be a list"
+        case "dict_type" | "model_type" | "model_attributes_type":
+            return "must be a mapping of names to values"
+        case "value_error":
+            return str(more.get("error", details["msg"]))
+    return details["msg"][:1].lower() + details["msg"][1:]
+
+
+def _yaml(given: bool | int | float) -> str:
+    return str(given).lower() if isinstance(given, bool) else str(given)
+
+
+def _known(path: Path) -> list[str]:
+    model = _MODELS.get(tuple(part for part in path if isinstance(part, str)))
+    return list(model.model_fields) if model else []
+
+
+def _unknown(path: Path) -> str:
+    known = _known(path[:-1])
+    close = get_close_matches(str(path[-1])[:64].lower(), known, n=1)
+    if close:
+        return f"is not known here; did you mean {close[0]}?"
+    return f"is not known here; there are {', '.join(known)}" if known else "is not known here"

@@ -1,0 +1,156 @@
+"""Activities of any provider, as messages of one shape: texts first, then cards. Never raises, whatever comes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from inturn.agents.activity import CARD, Activity
+from inturn.agents.signature import AGENT
+from inturn.agents import storable as clean
+
+MAX_MESSAGES = 50
+MAX_TEXT = 8_000
+MAX_CARD = 32 * 1024
+MAX_PAYLOAD = 32 * 1024
+MAX_CITATIONS = 20
+MAX_ALL = 60 * 1024
+"""Bytes of all messages of one turn: the response must fit a duplicate mark, beside all that is collected."""
+
+# What providers tell about a message rather than with it.
+_ABOUT = frozenset({AGENT, "streaminfo", "mention", "clientInfo", "ProductInfo", "https://schema.org/Message", "place"})
+
+
+class NormalizedMessage(BaseModel):
+    id: str
+    role: Literal["assistant", "user", "system"] = "assistant"
+    kind: Literal["text", "adaptiveCard"] = "text"
+    text: str = ""
+    card: dict[str, Any] | None = None
+    card_id: str | None = None
+    payload: dict[str, Any] | None = None
+    """The structured part of its activity, on the first message that was made of it."""
+    source: Literal["value", "entities"] | None = None
+    """Where the payload was found."""
+    citations: list[dict[str, str]] = Field(default_factory=list)
+    problem: str = ""
+    """Why the structured part of its activity was left out."""
+
+    @property
+    def is_visible(self) -> bool:
+        return bool(self.text.strip()) or self.card is not None
+
+
+def normalize_activities(activities: Iterable[Any], prefix: str = "") -> list[NormalizedMessage]:
+    """Of messages only; other activities pass by. `prefix`: of the ids of messages that come without one."""
+    found: list[NormalizedMessage] = []
+    for number, given in enumerate(activities, 1):
+        activity = Activity.read(given)
+        if activity is not None and activity.type == "message":
+            found += _messages(activity, f"{prefix}a{number}")
+    in_order = sorted(found, key=lambda message: message.kind == "adaptiveCard")
+    return _within_bounds(in_order)
+
+
+def _messages(activity: Activity, fallback: str) -> list[NormalizedMessage]:
+    name = clean.text(activity.id, 100) or fallback
+    role = _role(activity.sender.get("role"))
+    said = clean.text(activity.text, MAX_TEXT)
+    try:
+        (payload, source), problem = _payload(activity), ""
+    except (clean.NotPlain, RecursionError) as error:
+        payload, source, problem = None, None, f"its structured part cannot be kept: it is {error}"
+    cards = [card for card in map(_card, activity.attachments) if card is not None]
+    made = []
+    if said.strip() or ((payload or problem) and not cards):
+        made.append(NormalizedMessage(id=name, role=role, text=said))
+    for place, card in enumerate(cards, 1):
+        made.append(
+            NormalizedMessage(
+                id=f"{name}.card{place}", role=role, kind="adaptiveCard", card=card, card_id=card_id_of(card)
+            )
+        )
+    if made:
+        made[0].payload, made[0].source, made[0].citations = payload, source, _citations(activity)
+        made[0].problem = clean.text(problem, 200)
+    return made
+
+
+def _role(role: object) -> Literal["assistant", "user", "system"]:
+    if role in ("user", "system"):
+        return role
+    return "assistant"
+
+
+def _payload(activity: Activity) -> tuple[dict[str, Any] | None, Literal["value", "entities"] | None]:
+    """Raises `NotPlain` for one that is there and cannot be kept."""
+    value = activity.value
+    if isinstance(value, dict) and value:
+        return clean.plain(value, MAX_PAYLOAD), "value"
+    merged: dict[str, Any] = {}
+    for entity in activity.entities:
+        kind = entity.get("type")
+        if not isinstance(kind, str) or kind not in _ABOUT:
+            merged |= {name: inner for name, inner in entity.items() if name != "type"}
+    if merged:
+        return clean.plain(merged, MAX_PAYLOAD), "entities"
+    return None, None
+
+
+def _card(attachment: dict[str, Any]) -> dict[str, Any] | None:
+    if attachment.get("contentType") != CARD:
+        return None
+    content = attachment.get("content")
+    try:
+        if isinstance(content, str):
+            content = json.loads(content)
+        card = clean.plain(content, MAX_CARD)
+    except (ValueError, RecursionError):
+        return None
+    return card if isinstance(card, dict) and card else None
+
+
+def card_id_of(card: dict[str, Any]) -> str | None:
+    """Where cards carry their id: at the top, or in the data that they submit."""
+    actions = card.get("actions")
+    datas = [action.get("data") for action in actions if isinstance(action, dict)] if isinstance(actions, list) else []
+    for holder in (card, card.get("metadata"), *datas):
+        if isinstance(holder, dict):
+            for name in ("cardId", "id"):
+                if isinstance(holder.get(name), str) and holder[name]:
+                    return clean.text(holder[name], 100)
+    return None
+
+
+def _citations(activity: Activity) -> list[dict[str, str]]:
+    found = []
+    for entity in activity.entities:
+        listed = entity.get("citation")
+        for citation in listed[:20] if isinstance(listed, list) else ():
+            about = citation.get("appearance") if isinstance(citation, dict) else None
+            if isinstance(about, dict):
+                found.append(citation_of(about.get("name"), about.get("url")))
+    return [citation for citation in found if citation][:MAX_CITATIONS]
+
+
+def citation_of(title: object, url: object) -> dict[str, str]:
+    named = {"title": title, "url": url}
+    return {name: clean.text(value, 500) for name, value in named.items() if isinstance(value, str) and value}
+
+
+def _within_bounds(messages: list[NormalizedMessage]) -> list[NormalizedMessage]:
+    """The first of them, in their order; what carries structured output comes before what is only to be shown."""
+    kept: dict[int, NormalizedMessage] = {}
+    left = MAX_ALL
+    for number, message in sorted(enumerate(messages), key=lambda each: each[1].payload is None):
+        size = len(message.model_dump_json().encode())
+        if size > left and message.citations:  # they cost too much; the words count
+            message = message.model_copy(update={"citations": []})
+            size = len(message.model_dump_json().encode())
+        if size <= left and len(kept) < MAX_MESSAGES:
+            left -= size
+            kept[number] = message
+    return [kept[number] for number in sorted(kept)]

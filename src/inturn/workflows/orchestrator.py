@@ -1,0 +1,147 @@
+"""`WorkflowOrchestrator`: walks users through a workflow, one turn at a time for each conversation.
+
+A session is the state of the lane `conversation:{id}`. A turn (turns.py) loads it, runs the loop (loop.py) and saves it
+once, with the commit. Everything that fails leaves the stored state as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any
+
+from inturn.agents.protocol import Agent
+from inturn.app import InTurn
+from inturn.conversations import clean, sessions
+from inturn.workflows.config import OrchestratorConfig
+from inturn.conversations.context import build_contextual_query
+from inturn.workflows.loop import ContextBuilder, Loop, OnActivity, Parser, Utterance, nobody
+from inturn.workflows.parse import parse_turn
+from inturn.conversations.plain import WorkflowStateStore
+from inturn.workflows.response import SessionView, WorkflowResponse
+from inturn.workflows.sessions import Sessions
+from inturn.conversations.state import BusyTurn, Owner, WorkflowState
+from inturn.workflows.turns import Turns
+from inturn.errors import LaneBusy
+from inturn.lanes import template
+from inturn.lanes.turn import Turn
+from inturn.lanes.handler import one_of
+from inturn.workflows.definition.model import WorkflowDefinition
+from inturn.workflows.definition.load import default_definition
+
+_CARD_BYTES = 64 * 1024
+
+
+class WorkflowOrchestrator:
+    """Its parts are given, so that each can be replaced: the agent, the definitions, the parser, the context builder.
+
+    `definition`: one, several (the first is the default), or none for the example that ships. `plain`: where sessions
+    of services with the plain layout are found.
+    """
+
+    def __init__(
+        self,
+        app: InTurn,
+        agent: Agent,
+        definition: WorkflowDefinition | Mapping[str, WorkflowDefinition] | None = None,
+        parser: Parser = parse_turn,
+        context_builder: ContextBuilder | None = None,
+        *,
+        config: OrchestratorConfig | None = None,
+        plain: WorkflowStateStore | None = None,
+    ) -> None:
+        self.app = app
+        self.agent = agent
+        self.config = config or OrchestratorConfig()
+        given = default_definition() if definition is None else definition
+        self.sessions = Sessions(app, self.config, sessions.by_id(given), plain)
+        build = context_builder or partial(build_contextual_query, max_chars=self.config.context_chars)
+        self._turns = Turns(self.sessions, Loop(agent, parser, build, self.config.agent_timeout))
+
+    @property
+    def definitions(self) -> Mapping[str, WorkflowDefinition]:
+        return self.sessions.definitions
+
+    async def start_session(
+        self, user_id: str, tenant_id: str, definition: str | None = None, *, busy: BusyTurn | None = None
+    ) -> WorkflowResponse:
+        """A conversation of its own; a user may have many at once."""
+        policy = busy or self.config.busy
+        one_of(policy, ("reject", "queue", "merge"), "busy")
+        return await self.sessions.start(Owner(user_id=user_id, tenant_id=tenant_id), definition, policy, self.agent)
+
+    async def process_turn(
+        self,
+        conversation_id: str,
+        text: str,
+        message_id: str | None = None,
+        *,
+        owner: Owner | None = None,
+        on_activity: OnActivity | None = None,
+    ) -> WorkflowResponse:
+        """What the user wrote, in one turn. `owner`: who asks; everybody else's conversation is unknown to them."""
+        if not text.strip() or len(text) > self.config.max_text:
+            raise ValueError(f"text: must have 1 to {self.config.max_text} characters that are not all blank")
+        words = clean.text(text, self.config.max_text)
+        said = Utterance(words, None, _checked(message_id), on_activity or nobody)
+        return await self._turns.take(conversation_id, said, owner)
+
+    async def process_card_action(
+        self,
+        conversation_id: str,
+        card_id: str,
+        data: Mapping[str, Any],
+        action: str | None = None,
+        message_id: str | None = None,
+        *,
+        owner: Owner | None = None,
+        on_activity: OnActivity | None = None,
+    ) -> WorkflowResponse:
+        """The same, with the submission of a card that the definition lists."""
+        try:
+            values = clean.plain({**data, "cardId": card_id}, _CARD_BYTES)
+        except clean.NotPlain as error:
+            raise ValueError(f"data: is {error}") from error
+        given = action if action is not None else values.get("action")
+        card = {**values, "action": given} if given is not None else values
+        said = Utterance("", card, _checked(message_id), on_activity or nobody)
+        return await self._turns.take(conversation_id, said, owner)
+
+    async def get_session(self, conversation_id: str, *, owner: Owner | None = None) -> SessionView:
+        return await self.sessions.view(conversation_id, owner, self.agent)
+
+    async def complete_session(self, conversation_id: str, *, owner: Owner | None = None) -> SessionView:
+        """By hand, whatever is still missing. One that is completed stays so."""
+
+        async def complete(turn: Turn[Any], state: WorkflowState) -> None:
+            state.status = "completed"
+            state.suggested_input_type, state.choices = None, []
+            state.stand_at(self.sessions.definition_of(state))
+            turn.state = state
+
+        await self._change(conversation_id, owner, complete)
+        return await self.sessions.view(conversation_id, owner, self.agent)
+
+    async def end_session(self, conversation_id: str, *, owner: Owner | None = None) -> None:
+        """It is gone, and what was collected with it. (Responses that are kept for repeats are not given any more.)"""
+
+        async def end(turn: Turn[Any], state: WorkflowState) -> None:
+            await self.sessions.forget_plain(conversation_id)  # first: or it might be found there, and come back
+            turn.state = None
+
+        await self._change(conversation_id, owner, end)
+
+    async def _change(
+        self, conversation_id: str, owner: Owner | None, change: Callable[[Turn[Any], WorkflowState], Awaitable[None]]
+    ) -> None:
+        await self.sessions.must_be_of(conversation_id, owner)
+        try:
+            async with self.sessions.turn(conversation_id, None, "reject") as turn:
+                await change(turn, await self.sessions.load(turn, conversation_id, owner))
+        except LaneBusy as busy:
+            await self._turns.contended(conversation_id, owner, busy)
+            raise
+
+
+def _checked(message_id: str | None) -> str | None:
+    return None if message_id is None else template.message_id(message_id)

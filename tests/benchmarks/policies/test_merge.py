@@ -1,0 +1,50 @@
+"""The figure of the bursts can be missed, and there is none if they are not what they should be."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from inturn.bench.place import Place
+from benchmarks.plan import Plan
+from benchmarks.policies.merge import BURST, merge_overhead
+from benchmarks.turns.workers import Mailbox
+from inturn.errors import InTurnError
+from inturn.lanes.turn import Turn
+
+pytestmark = pytest.mark.alone
+
+
+def quiet(what: str) -> None:
+    """Nobody reads the progress."""
+
+
+async def test_a_burst_that_costs_as_much_as_its_messages_do_misses_the_bar(
+    redis_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_in = Turn.take_in
+
+    def slow(self: Turn[Any], messages: Any) -> Any:
+        ends_at = asyncio.get_running_loop().time() + 0.001 * len(messages)
+        while asyncio.get_running_loop().time() < ends_at:
+            pass
+        return take_in(self, messages)
+
+    monkeypatch.setattr(Turn, "take_in", slow)
+    figure = await merge_overhead(Place(redis_url, namespace), Plan(1, 0.01, quiet))
+    assert figure.is_reached is False
+
+
+async def test_bursts_of_another_size_give_no_figure(
+    redis_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = Mailbox.put
+
+    async def too_few(self: Mailbox, count: int) -> None:
+        await put(self, count - 1 if count > BURST else count)
+
+    monkeypatch.setattr(Mailbox, "put", too_few)
+    with pytest.raises(InTurnError, match="no figure"):
+        await merge_overhead(Place(redis_url, namespace), Plan(1, 0.01, quiet))

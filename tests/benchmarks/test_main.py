@@ -1,0 +1,144 @@
+"""`inturn bench`: the shape of what it prints, and that it ends what it started."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from inturn.bench import place
+from benchmarks.figures import CONVERSATIONS, LOCKS, POLICIES, TURNS
+from inturn.cli.main import main
+
+pytestmark = pytest.mark.alone
+
+COMMAND = [sys.executable, "-m", "inturn.cli.main", "bench"]
+TINY = ["--rounds", "1", "--scale", "0.01"]
+LONG = ["--rounds", "1000", "--scale", "0.01"]
+
+
+def descendants(pid: int) -> set[int]:
+    try:
+        children = {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+    except (FileNotFoundError, ProcessLookupError):
+        return set()
+    return children.union(*(descendants(child) for child in children))
+
+
+def run_tiny(subject: str, picture: Path, redis_url: str) -> dict[str, Any]:
+    """Its JSON; what is true of every subject is checked here."""
+    options = ["--json", "--picture", str(picture), "--redis", redis_url]
+    with redis.Redis.from_url(redis_url) as client:
+        before = set(client.keys())
+        done = subprocess.run([*COMMAND, subject, *TINY, *options], capture_output=True, text=True, timeout=50)
+        assert done.returncode == 0, done.stderr
+        assert set(client.keys()) - before == set()
+    assert all(line.startswith("bench: ") for line in done.stderr.splitlines()), done.stderr
+    assert picture.read_text("utf-8").startswith("<svg")
+    document: dict[str, Any] = json.loads(done.stdout)
+    bars = {"locks": LOCKS, "turns": TURNS, "policies": POLICIES, "conversations": CONVERSATIONS}[subject]
+    assert set(document) == {*bars, "details", "versions", "machine", "date", "rounds", "seconds"}
+    assert set(document["details"]) == set(bars)
+    for name, details in document["details"].items():
+        assert details["value"] == document[name]
+        assert {"value", "bar", "reached", "unit", "medians_by_round"} <= set(details)
+        assert all(details["medians_by_round"].values())
+    return document
+
+
+def test_a_tiny_run_of_the_locks_has_every_figure_and_leaves_nothing_in_the_server(
+    tmp_path: Path, redis_url: str
+) -> None:
+    document = run_tiny("locks", tmp_path / "locks.svg", redis_url)
+    assert document["round_trips_uncontended"] == 2
+    assert document["renew_round_trips_10k"] <= 2
+    assert set(document["handoff_across_processes_ms"]) == {"median", "p90"}
+    assert document["details"]["sqlite_vs_bare_loop_one_caller"]["reached"] is None
+    assert set(document["versions"]) == {
+        "inturn", "python", "sqlite", "redis", "hiredis", "python-redis-lock", "pottery", "redis-server",
+    }  # fmt: skip
+
+
+def test_a_tiny_run_of_the_turns_has_every_figure_and_leaves_nothing_in_the_server(
+    tmp_path: Path, redis_url: str
+) -> None:
+    document = run_tiny("turns", tmp_path / "turns.svg", redis_url)
+    details = document["details"]
+    assert document["round_trips_per_turn"] == 2
+    assert details["round_trips_per_turn"]["scripts_per_turn"] == 2
+    trips = details["round_trips_per_turn"]["medians_by_round"]
+    assert {side: round(sorted(values)[len(values) // 2]) for side, values in trips.items()} == {
+        "inturn": 2, "recipe": 6, "plain pool": 2,
+    }  # fmt: skip
+    assert all(isinstance(document[name], float) for name in TURNS)
+    assert details["submit_to_start_ms"]["p99"] >= document["submit_to_start_ms"] > 0
+    assert details["sqlite_vs_bare_loop"]["one_caller"] > 0
+    # what there is of a lane and of a mark, and nothing more: this does not depend on how busy the machine is
+    assert 300 < document["bytes_per_idle_lane"] <= 550
+    assert 40 < document["bytes_per_mark"] <= 250
+
+
+def test_a_tiny_run_of_the_conversations_has_every_figure_and_leaves_nothing_in_the_server(
+    tmp_path: Path, redis_url: str
+) -> None:
+    document = run_tiny("conversations", tmp_path / "conversations.svg", redis_url)
+    assert set(document["overhead_ms"]) == {"median", "p99"}
+    assert document["details"]["overhead_ms"]["reached"] is (document["overhead_ms"]["median"] <= 3)
+    assert document["http_turns_per_s"] > 0
+    assert document["http_vs_unguarded"] > 0
+    sides = {"inturn, Redis", "inturn, SQLite", "no guard"}
+    assert all(set(document["details"][name]["medians_by_round"]) == sides for name in CONVERSATIONS)
+
+
+def test_a_tiny_run_of_the_policies_has_every_figure_and_leaves_nothing_in_the_server(
+    tmp_path: Path, redis_url: str
+) -> None:
+    document = run_tiny("policies", tmp_path / "policies.svg", redis_url)
+    details = document["details"]
+    assert all(document[name] > 0 for name in POLICIES)
+    assert document["interrupt_p99_ms"] >= document["interrupt_ms"]
+    assert details["interrupt_ms"]["slowest"] >= document["interrupt_p99_ms"]
+    assert details["stream_chunks_per_s"]["deliveries_per_s"] == 100 * document["stream_chunks_per_s"]
+    assert {name for name in POLICIES if details[name]["reached"] is None} == {
+        "stream_chunks_per_s", "cluster_vs_single",
+    }  # fmt: skip
+    sides = {name: set(details[name]["medians_by_round"]) for name in POLICIES}
+    assert sides["merge_overhead_vs_queue"] == {"inturn, burst of 20", "inturn, one message"}
+    assert sides["turn_slowdown_with_watchers"] == {"inturn, 100 watchers", "inturn, no watcher"}
+    assert sides["cluster_vs_single"] == {"inturn, 3 masters", "inturn, one server"}
+
+
+@pytest.mark.parametrize(
+    ("subject", "while_it"), [("locks", "throughput"), ("turns", "throughput"), ("policies", "interrupts")]
+)
+def test_ctrl_c_ends_the_benchmark_and_its_processes(subject: str, while_it: str) -> None:
+    bench = subprocess.Popen([*COMMAND, subject, *LONG], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    assert bench.stderr is not None
+    for line in bench.stderr:
+        if while_it in line:
+            break
+    started = descendants(bench.pid)
+    assert started
+    bench.send_signal(signal.SIGINT)
+    _, err = bench.communicate(timeout=20)
+    assert bench.returncode == 130
+    assert "Traceback" not in err
+    assert not any(Path(f"/proc/{pid}").exists() for pid in started)
+
+
+def test_a_missing_peer_names_the_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def version(package: str) -> str:
+        if package == "pottery":
+            raise PackageNotFoundError(package)
+        return "1.0"
+
+    monkeypatch.setattr(place, "version", version)
+    assert main(["bench", "locks"]) == 2
+    assert "pip install 'inturn[bench]'" in capsys.readouterr().err

@@ -1,0 +1,183 @@
+"""FastAPI on uvicorn, in processes of their own, over both stores, with a client that repeats itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from inturn.store import clock
+from tests.acceptance.processes import Child
+
+ORDER = {"item": "tea"}
+HELD = {"item": "tea", "hold": True}
+
+
+class Served:
+    def __init__(self, children: list[Child], clients: list[httpx.AsyncClient], folder: Path) -> None:
+        self.children = children
+        self.clients = clients
+        self._folder = folder
+
+    def runs(self) -> list[str]:
+        file = self._folder / "runs"
+        return file.read_text().split() if file.exists() else []
+
+    def open(self) -> None:
+        (self._folder / "opened").touch()
+
+    async def until_runs(self, count: int) -> None:
+        ends_at = clock.now() + 10
+        while len(self.runs()) < count:
+            assert clock.now() < ends_at, f"these ran: {self.runs()}"
+            await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+async def served(store_url: str, namespace: str, tmp_path: Path) -> AsyncIterator[Served]:
+    """Two server processes on one store."""
+    async with AsyncExitStack() as stack:
+        children, clients = [], []
+        for _ in range(2):
+            child = Child(["-m", "tests.http.shop_server", store_url, namespace, str(tmp_path)])
+            stack.callback(child.end)
+            children.append(child)
+        for child in children:
+            url = f"http://127.0.0.1:{child.hears('port', within=30)['port']}"
+            client = httpx.AsyncClient(base_url=url, headers={"authorization": "Bearer alice"}, timeout=30)
+            clients.append(await stack.enter_async_context(client))
+        yield Served(children, clients, tmp_path)
+
+
+def keyed(key: str = "k") -> dict[str, str]:
+    return {"idempotency-key": f'"{key}"'}
+
+
+async def test_a_repeat_at_another_server_gets_the_first_response(served: Served) -> None:
+    here, there = served.clients
+    first = await here.post("/orders", json=ORDER, headers=keyed())
+    again = await there.post("/orders", json=ORDER, headers=keyed())
+    assert (first.status_code, first.json()["item"]) == (201, "tea")
+    assert (again.status_code, again.content) == (201, first.content)
+    for name in ("location", "content-type", "content-length", "x-stamp"):
+        assert again.headers[name] == first.headers[name]
+    assert again.headers["idempotency-replayed"] == "true"
+    assert "idempotency-replayed" not in first.headers
+    assert served.runs() == ["order"]
+
+
+async def test_refusals_are_problems_that_say_what_to_do(served: Served) -> None:
+    here, there = served.clients
+    await here.post("/orders", json=ORDER, headers=keyed())
+    missing = await here.post("/orders", json=ORDER)
+    other = await there.post("/orders", json={"item": "coffee"}, headers=keyed())
+    large = await there.post("/orders", content=b"x" * (1024 * 1024 + 1), headers=keyed("large"))
+    twice = await here.post("/orders", json=ORDER, headers=[("idempotency-key", "a"), ("idempotency-key", "b")])
+    for answer, status in ((missing, 400), (other, 422), (large, 413), (twice, 400)):
+        assert answer.status_code == status
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.json()["status"] == status
+        assert answer.json()["detail"]
+    assert (await here.get("/orders")).status_code == 405
+    assert served.runs() == ["order"]
+
+
+async def test_while_one_server_runs_it_the_other_answers_409(served: Served) -> None:
+    here, there = served.clients
+    first = asyncio.create_task(here.post("/orders", json=HELD, headers=keyed()))
+    await served.until_runs(1)
+    early = await there.post("/orders", json=HELD, headers=keyed())
+    assert (early.status_code, early.headers["retry-after"]) == (409, "1")
+    assert (await there.post("/orders", json=ORDER, headers=keyed())).status_code == 422
+    served.open()
+    assert (await there.post("/orders", json=HELD, headers=keyed())).status_code in (201, 409)
+    done = await first
+    assert (await there.post("/orders", json=HELD, headers=keyed())).content == done.content
+    assert served.runs() == ["order"]
+
+
+async def test_of_fifty_equal_requests_to_two_servers_one_runs(served: Served) -> None:
+    async def until_done(client: httpx.AsyncClient) -> httpx.Response:
+        while True:
+            answer = await client.post("/orders", json=ORDER, headers=keyed())
+            if answer.status_code == 201:
+                return answer
+            assert answer.status_code == 409
+            await asyncio.sleep(0.01)
+
+    answers = await asyncio.gather(*(until_done(served.clients[number % 2]) for number in range(50)))
+    assert len({answer.content for answer in answers}) == 1
+    assert sum("idempotency-replayed" not in answer.headers for answer in answers) == 1
+    assert served.runs() == ["order"]
+
+
+async def test_after_kill_9_in_the_middle_a_repeat_runs_once(served: Served) -> None:
+    here, there = served.clients
+    first = asyncio.create_task(here.post("/orders", json=HELD, headers=keyed()))
+    await served.until_runs(1)
+    served.children[0].kill()
+    with pytest.raises(httpx.TransportError):
+        await first
+    served.open()
+    statuses: list[int] = []
+    ends_at = clock.now() + 15
+    while 201 not in statuses:
+        assert clock.now() < ends_at, statuses
+        statuses.append((await there.post("/orders", json=HELD, headers=keyed())).status_code)
+        await asyncio.sleep(0.02)
+    assert set(statuses) <= {201, 409}
+    again = await there.post("/orders", json=HELD, headers=keyed())
+    assert again.json()["number"] == 2
+    assert served.runs() == ["order", "order"]
+
+
+async def test_a_client_that_gave_up_gets_the_response_when_it_comes_back(served: Served) -> None:
+    here, there = served.clients
+    with pytest.raises(httpx.ReadTimeout):
+        await here.post("/orders", json=HELD, headers=keyed(), timeout=0.5)
+    await served.until_runs(1)
+    served.open()
+    answer: Any = None
+    ends_at = clock.now() + 10
+    while answer is None or answer.status_code == 409:
+        assert clock.now() < ends_at
+        answer = await there.post("/orders", json=HELD, headers=keyed())
+        await asyncio.sleep(0.02)
+    assert (answer.status_code, answer.headers["idempotency-replayed"]) == (201, "true")
+    assert served.runs() == ["order"]
+
+
+async def test_a_failed_request_runs_again(served: Served) -> None:
+    here, there = served.clients
+    assert (await here.post("/flaky", headers=keyed())).status_code == 500
+    assert (await there.post("/flaky", headers=keyed())).json() == {"number": 2}
+    assert (await here.post("/flaky", headers=keyed())).json() == {"number": 2}
+    assert served.runs() == ["flaky", "flaky"]
+
+
+async def test_plain_functions_and_background_tasks_work_as_before(served: Served) -> None:
+    here, there = served.clients
+    assert (await here.post("/plainly", json=ORDER, headers=keyed())).json() == {"number": 1}
+    assert (await there.post("/plainly", json=ORDER, headers=keyed())).json() == {"number": 1}
+    assert (await here.post("/later", headers=keyed("l"))).json() == {"number": 2}
+    await served.until_runs(3)
+    assert (await there.post("/later", headers=keyed("l"))).json() == {"number": 2}
+    assert served.runs() == ["plainly", "later", "behind"]
+
+
+async def test_server_sent_events_arrive_as_they_come_and_are_not_replayed(served: Served) -> None:
+    here, there = served.clients
+    async with here.stream("POST", "/stream", headers=keyed()) as stream:
+        assert stream.headers["idempotency-kept"] == "false"
+        pieces = stream.aiter_text()
+        assert await anext(pieces) == "data: 1\n\n"
+        again = await there.post("/stream", headers=keyed())
+        assert (again.status_code, again.json()["type"]) == (422, "urn:inturn:problem:not-replayable")
+        served.open()
+        assert await anext(pieces) == "data: 2\n\n"
+    assert served.runs() == ["stream"]

@@ -1,0 +1,172 @@
+"""Finds the program of a server: on this machine, else from Debian's packages, else through Docker Compose.
+
+Installing never starts the packaged daemon. Where nothing serves, `MissingProgram` says in one
+sentence what to install; a missing server is an error, never a reason to skip.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from inturn.errors import InTurnError
+from tests.servers.last_command import Warden
+from inturn.settings import load_settings
+
+COMPOSE_FILE = Path(__file__).parents[3] / "docker-compose.yml"
+POLICY = Path("/usr/sbin/policy-rc.d")
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+
+
+class MissingProgram(InTurnError):
+    """A server that is needed cannot be started on this machine."""
+
+
+class Program(Protocol):
+    """How a server is started and signalled."""
+
+    def command(self, name: str, folder: Path, port: int) -> list[str]:
+        """What to run; the server's own arguments follow."""
+        ...
+
+    def signal(self, name: str, pid: int, signal: int) -> str:
+        """The shell command that signals the server."""
+        ...
+
+    @property
+    def bind(self) -> str:
+        """The address to listen on so that 127.0.0.1 reaches it."""
+        ...
+
+
+@dataclass(frozen=True)
+class Local:
+    """A program of this machine."""
+
+    path: str
+    bind: str = "127.0.0.1"
+
+    def command(self, name: str, folder: Path, port: int) -> list[str]:
+        return [self.path]
+
+    def signal(self, name: str, pid: int, signal: int) -> str:
+        return f"kill -{int(signal)} {pid}"
+
+
+@dataclass(frozen=True)
+class Compose:
+    """A service of `docker-compose.yml`. The folder is mounted under its own name, so that paths agree."""
+
+    service: str
+    program: str
+    bind: str = "0.0.0.0"
+
+    def command(self, name: str, folder: Path, port: int) -> list[str]:
+        compose = ["docker", "compose", "--file", str(COMPOSE_FILE), "--project-name", name]
+        run = ["run", "--rm", "--no-TTY", "--no-deps", "--name", name]
+        user = ["--user", f"{os.getuid()}:{os.getgid()}"]
+        reach = ["--volume", f"{folder}:{folder}", "--publish", f"127.0.0.1:{port}:{port}"]
+        return [*compose, *run, *user, *reach, self.service, self.program]
+
+    def signal(self, name: str, pid: int, signal: int) -> str:
+        return shlex.join(["docker", "kill", "--signal", str(int(signal)), name])
+
+
+def find_redis() -> Program:
+    """`redis-server`: the one that INTURN_REDIS_SERVER names, else wherever it can be had."""
+    named = load_settings().redis_server
+    if named:
+        path = shutil.which(named)
+        if path is None:
+            raise MissingProgram(f"INTURN_REDIS_SERVER={named!r} is not a program that can be run.")
+        return Local(path)
+    return _find("redis-server", package="redis-server", service="redis")
+
+
+def find_chromium() -> str:
+    """The path of a Chromium. It draws pages for tests on this machine, so that Docker's would not do."""
+    path = _first_of(CHROMIUMS)
+    if path is None and _apt_installs("chromium"):
+        path = _first_of(CHROMIUMS)
+    if path is None:
+        raise MissingProgram(
+            "chromium is needed and was not found: install it (Debian: apt-get install chromium; "
+            "macOS: brew install chromium)."
+        )
+    return path
+
+
+def _first_of(programs: tuple[str, ...]) -> str | None:
+    return next(filter(None, map(shutil.which, programs)), None)
+
+
+def _find(program: str, *, package: str, service: str) -> Program:
+    path = shutil.which(program)
+    if path is None and _apt_installs(package):
+        path = shutil.which(program)
+    if path is not None:
+        return Local(path)
+    if COMPOSE_FILE.exists() and _runs("docker", "info") and _runs("docker", "compose", "version"):
+        return Compose(service, program)
+    raise MissingProgram(
+        f"{program} is needed and was not found: install it (Debian: apt-get install {package}; "
+        f"macOS: brew install redis), or start Docker with Compose."
+    )
+
+
+def _apt_installs(package: str) -> bool:
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return False
+    apt = ["apt-get", "-qq", "-o", "DPkg::Lock::Timeout=120"]
+    try:
+        with _alone(), _no_daemon_starts():
+            _runs(*apt, "update", timeout_s=300)  # may fail in part; what counts is whether the install works
+            return _runs(*apt, "install", "--yes", "--no-install-recommends", package, timeout_s=600)
+    except OSError:
+        return False  # the daemon could not be kept from starting, so nothing is installed
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Several processes of one test run may miss the same program: the later ones find it installed."""
+    folder = os.open(POLICY.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def _no_daemon_starts() -> Iterator[None]:
+    """Debian asks `POLICY` whether a package may start its daemon. One that is there is left alone."""
+    if POLICY.exists():
+        yield
+        return
+    warden = Warden()
+    warden.at_death(f"rm -f {POLICY}")
+    try:
+        with POLICY.open("x") as policy:
+            policy.write("#!/bin/sh\nexit 101\n")
+        POLICY.chmod(0o755)
+        yield
+    finally:
+        POLICY.unlink(missing_ok=True)
+        warden.dismiss()
+
+
+def _runs(*command: str, timeout_s: float = 15) -> bool:
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+    try:
+        done = subprocess.run(command, env=env, capture_output=True, stdin=subprocess.DEVNULL, timeout=timeout_s)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0

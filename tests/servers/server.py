@@ -1,0 +1,216 @@
+"""What every private server shares: a fresh folder, a free port, and an end with the process that started it.
+
+A subclass says what to run and when the server answers. The port stays the same over `kill()` and
+`start()`; a port that another process took first is replaced, unless the server was already reachable there.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+from types import TracebackType
+from typing import ClassVar, Self, TypeVar
+
+from inturn.errors import InTurnError
+from tests.servers.program import Compose, Program
+from tests.servers.last_command import Warden
+
+T = TypeVar("T")
+
+# Below the ports that the kernel gives to outgoing connections: a client that keeps trying to
+# reach a server that is down could otherwise be given the server's own port, and connect to itself.
+PORTS = range(20_000, 30_000)
+READY_S = 30.0
+PULL_S = 300.0  # Docker may have to fetch the image first
+
+
+class ServerFailed(InTurnError):
+    """A private server did not start; the message ends with what it wrote."""
+
+
+def free_port() -> int:
+    """A port on which nothing listens now; another process may still be faster to take it."""
+    while True:
+        port = random.choice(PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
+class PrivateServer(ABC):
+    """A server of this process alone: a context manager, or `start()` and `stop()`."""
+
+    kind: ClassVar[str]
+
+    def __init__(self, program: Program | None = None) -> None:
+        self._program = program
+        self._owner = os.getpid()
+        self._port: int | None = None
+        self._folder: Path | None = None
+        self._warden: Warden | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._launches = 0
+
+    @abstractmethod
+    def find(self) -> Program:
+        """The program, where none was given."""
+
+    @abstractmethod
+    def arguments(self, program: Program, port: int) -> list[str]:
+        """The arguments of the program."""
+
+    @abstractmethod
+    def answers(self, program: Program, port: int) -> bool:
+        """Whether the server is ready to serve; false, never an error, while it is not."""
+
+    @property
+    def port(self) -> int:
+        return _started(self._port)
+
+    @property
+    def folder(self) -> Path:
+        """Where its data, its socket and its log are."""
+        return _started(self._folder)
+
+    @property
+    def pid(self) -> int:
+        """The process that was started; in Docker that is the client which waits for the server."""
+        return _started(self._process).pid
+
+    @property
+    def log(self) -> str:
+        """What the server wrote since its last start."""
+        return self._log_file.read_text(errors="replace")
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> Self:
+        """Start, or start again after `kill()`; returns once the server answers."""
+        if self.is_running:
+            return self
+        try:
+            program = self._program = self._program or self.find()
+            if self._folder is None:
+                self._warden = Warden()
+                self._folder = self._fresh_folder(program)
+            self._start_on_a_free_port(program)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """End the server and remove its folder. In a forked child, whose server it is not, do nothing."""
+        if self._owner != os.getpid():
+            return
+        self.kill()
+        if self._warden is not None:
+            self._warden.dismiss()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._process, self._warden, self._folder, self._port = None, None, None, None
+
+    def kill(self) -> None:
+        """SIGKILL. Data that was not on disk is gone; `start()` brings the rest back."""
+        self._end(signal.SIGKILL)
+
+    def pause(self) -> None:
+        """SIGSTOP: connections stay open and nothing is answered, until `resume()`."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def _log_file(self) -> Path:
+        return self.folder / "server.log"
+
+    @property
+    def _name(self) -> str:
+        return f"{self.folder.name}-{self._launches}"
+
+    def _fresh_folder(self, program: Program) -> Path:
+        # The path of a unix socket has room for about 100 characters.
+        parent = tempfile.gettempdir()
+        short = parent if len(parent) < 60 else "/tmp"
+        folder = Path(tempfile.mkdtemp(prefix=f"inturn-{self.kind}-", dir=short))
+        if isinstance(program, Compose):
+            folder.chmod(0o777)  # the server may run as another user there
+        return folder
+
+    def _start_on_a_free_port(self, program: Program) -> None:
+        deadline = time.monotonic() + (PULL_S if isinstance(program, Compose) else READY_S)
+        while True:
+            port = self._port or free_port()
+            self._launch(program, port)
+            while self.is_running and time.monotonic() < deadline:
+                if self.answers(program, port):
+                    self._port = port
+                    return
+                time.sleep(0.002)
+            self.kill()
+            is_taken = any(words in self.log for words in ("ddress already in use", "already allocated"))
+            if not is_taken or time.monotonic() >= deadline:
+                raise ServerFailed(f"{self.kind} did not start on port {port}:\n{self.log[-2000:]}")
+            time.sleep(0.02)
+
+    def _launch(self, program: Program, port: int) -> None:
+        self._launches += 1
+        command = [*program.command(self._name, self.folder, port), *self.arguments(program, port)]
+        with self._log_file.open("wb") as log:
+            # A session of its own, so that Ctrl-C in the terminal leaves the order of ending to us.
+            self._process = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        end = program.signal(self._name, self._process.pid, signal.SIGKILL)
+        _started(self._warden).at_death(f"{end}; rm -rf {shlex.quote(str(self.folder))}")
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is None:
+            return
+        self._signal(how)
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._signal(signal.SIGKILL)
+            self._process.wait(10)
+        # From here on the pid may be another's: the warden must not kill it any more.
+        _started(self._warden).at_death(f"rm -rf {shlex.quote(str(self.folder))}")
+
+    def _signal(self, which: signal.Signals) -> None:
+        if self._process is not None and self.is_running:
+            order = _started(self._program).signal(self._name, self._process.pid, which)
+            subprocess.run(["sh", "-c", order], check=False, capture_output=True)
+
+
+def _started(value: T | None) -> T:
+    if value is None:
+        raise RuntimeError("this private server is not started")
+    return value

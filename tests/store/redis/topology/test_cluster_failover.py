@@ -1,0 +1,95 @@
+"""A master that dies or hangs: its replica takes its place, and calls are repeated there until their deadline."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from inturn.errors import StoreUnavailable
+from inturn.services import PrivateCluster
+from inturn.store import clock
+from tests.store.redis.topology.clusters import is_copied, names_at, partitions_of
+from tests.store.redis.peers import Open, RedisPeer, started
+from tests.store.world import until
+
+
+async def test_a_killed_masters_locks_live_on_at_its_replica(fresh_cluster: PrivateCluster, open_at: Open) -> None:
+    cluster, first = fresh_cluster, fresh_cluster.masters[0]
+    one, other = open_at(cluster.url, timeout_s=8), open_at(cluster.url, timeout_s=8)
+    name, another = names_at(one.store, cluster, first, 2)
+    elsewhere = names_at(one.store, cluster, cluster.masters[1], 1)[0]
+    held = await one.hold(name)
+    waiting = await other.wait_for(name)
+    reopened: list[bool] = []
+    other.store.listen(other.notices.append, lambda: reopened.append(True))
+    await until(lambda: is_copied(first))
+    first.kill()
+    acquiring = await started(one.acquire(one.ask(another)))
+    assert (await acquiring).status == "granted"  # repeated until the replica was promoted
+    await one.release(await one.hold(elsewhere))
+    await until(lambda: reopened)  # also where nobody called: pushes may be missing, so one asks again
+    assert (await other.acquire(waiting)).status == "waiting"
+    assert (await one.release(held)).status == "released"
+    await until(lambda: other.told("granted", waiting))
+    assert partitions_of(one.store, cluster, cluster.replica)
+
+
+async def until_beats(peer: RedisPeer, partition: int) -> None:
+    """The node is tried in the background, and beats reach it again."""
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                await peer.store.beat(partition, ())
+            except StoreUnavailable:
+                await asyncio.sleep(0.02)
+            else:
+                return
+
+
+@pytest.mark.alone
+async def test_without_a_replica_the_partitions_of_a_killed_master_are_given_up_in_time(
+    fresh_cluster: PrivateCluster, open_at: Open
+) -> None:
+    cluster, last = fresh_cluster, fresh_cluster.masters[2]
+    for node in cluster.nodes:
+        node.tell("CONFIG", "SET", "cluster-require-full-coverage", "no")
+    peer = open_at(cluster.url, timeout_s=1)
+    here, there = names_at(peer.store, cluster, cluster.masters[0], 1)[0], names_at(peer.store, cluster, last, 1)[0]
+    await peer.release(await peer.hold(there))
+    partition = peer.store.partition_of(there)
+    await peer.store.beat(partition, ())
+    last.kill()
+    sent_at = clock.now()
+    with pytest.raises(StoreUnavailable):
+        await peer.hold(there)
+    assert 1.0 <= clock.now() - sent_at < 1.6
+    await peer.release(await peer.hold(here))
+    with pytest.raises(StoreUnavailable):
+        await peer.store.beat(partition, ())
+    sent_at = clock.now()
+    with pytest.raises(StoreUnavailable, match="is away"):
+        await peer.store.beat(partition, ())  # it is known by now, and does not hold up the beats of the others
+    assert clock.now() - sent_at < 0.2
+    last.start()
+    await until_beats(peer, partition)
+    patient = open_at(cluster.url, timeout_s=10)
+    assert (await patient.acquire(patient.ask(there))).status == "granted"
+
+
+async def test_a_master_that_hangs_is_left_when_its_replica_was_promoted(
+    fresh_cluster: PrivateCluster, open_at: Open
+) -> None:
+    cluster, first = fresh_cluster, fresh_cluster.masters[0]
+    peer = open_at(cluster.url, timeout_s=6)
+    name, other = names_at(peer.store, cluster, first, 2)
+    await peer.release(await peer.hold(name))
+    await until(lambda: is_copied(first))
+    first.pause()  # connections stay open, and nothing is answered
+    fresh = open_at(cluster.url, timeout_s=6)  # one that has never been connected
+    answers = await asyncio.gather(peer.acquire(peer.ask(name)), fresh.acquire(fresh.ask(other)))
+    assert {answer.status for answer in answers} == {"granted"}
+    first.resume()  # what it had been sent before it hung is past its deadline, or refused by now
+    view = await peer.store.inspect(name)
+    assert view is not None
+    assert len(view.holders) == 1

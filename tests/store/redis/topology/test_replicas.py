@@ -1,0 +1,257 @@
+"""replicas=n: what was acknowledged is on n replicas, and what is not there in time is said not to be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from inturn.errors import NotReplicated, SettingsError, StoreUnavailable
+from inturn.services import PrivateCluster, PrivateRedis, PrivateSentinels
+from inturn.store import clock
+from inturn.store.open import open_store
+from inturn.store.redis.topology.replicas import _Rounds
+from tests.store.redis.topology.clusters import names_at
+from tests.store.redis.peers import Open, RedisPeer, admin, started
+from tests.store.redis.proxy import Proxy
+from tests.store.redis.test_acl import RIGHTS
+from tests.store.world import until
+
+AT_ONCE = ("--repl-diskless-sync-delay", "0")
+
+
+class Replicated:
+    """A master and its replica."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self.master = stack.enter_context(PrivateRedis(extra=AT_ONCE))
+        follows = ("--replicaof", f"127.0.0.1 {self.master.port}")
+        self.replica = stack.enter_context(PrivateRedis(extra=(*AT_ONCE, *follows)))
+
+    @property
+    def is_one(self) -> bool:
+        with admin(self.master) as owner:
+            return str(owner.info("replication").get("slave0", {})).count("online") == 1
+
+
+@pytest.fixture(scope="module")
+def both() -> Iterator[Replicated]:
+    with ExitStack() as stack:
+        yield Replicated(stack)
+
+
+@pytest.fixture
+async def pair(both: Replicated) -> Replicated:
+    await until(lambda: both.is_one, within_s=15)
+    return both
+
+
+def rounds_of(peer: RedisPeer) -> _Rounds:
+    found = [beside for beside in peer.store._link().companions if isinstance(beside, _Rounds)]
+    assert len(found) == 1
+    return found[0]
+
+
+def waits(server: PrivateRedis) -> int:
+    with admin(server) as owner:
+        return int(owner.info("commandstats").get("cmdstat_wait", {}).get("calls", 0))
+
+
+async def test_a_message_is_acknowledged_when_the_replica_has_it(pair: Replicated, open_at: Open) -> None:
+    peer = open_at(pair.master.url, replicas=1)
+    with admin(pair.replica) as copy:
+        for number in range(50):
+            await peer.put("lane", f"m{number}")
+            assert copy.hlen(peer.store._keys[0].lane("lane")[3]) == number + 1
+
+
+async def test_a_commit_is_answered_when_the_replica_has_it(pair: Replicated, open_at: Open) -> None:
+    peer = open_at(pair.master.url, replicas=1)
+    await peer.put("lane", "m")
+    turn = await peer.claim_one()
+    await peer.done(turn, state=b'{"a":1}')
+    with admin(pair.replica) as copy:
+        assert copy.exists(peer.store._keys[0].lane("lane")[1])
+
+
+async def test_callers_at_once_share_a_round_and_the_shared_link_is_not_held_up(
+    pair: Replicated, open_at: Open
+) -> None:
+    peer = open_at(pair.master.url, replicas=1)
+    await peer.put("lane", "first")
+    before = waits(pair.master)
+    await asyncio.gather(*(peer.put(f"lane{number}", "m") for number in range(500)))
+    assert waits(pair.master) - before < 100
+
+
+async def test_without_replicas_nothing_is_waited_for(pair: Replicated, open_at: Open) -> None:
+    before = waits(pair.master)
+    peer = open_at(pair.master.url)
+    await peer.put("lane", "m")
+    assert waits(pair.master) == before
+    assert peer.store._link().companions == []
+
+
+@pytest.mark.alone
+async def test_what_too_few_replicas_have_is_not_acknowledged_while_other_calls_go_on(
+    pair: Replicated, open_at: Open
+) -> None:
+    peer = open_at(pair.master.url, replicas=2, timeout_s=0.6)
+    sent_at = clock.now()
+    putting = await started(peer.submit("lane", "m"))
+    await peer.release(await peer.hold("n"))  # on the shared link, which does not wait
+    assert not putting.done()
+    with pytest.raises(NotReplicated, match=r"not 2 of its replicas within 0\.6 s") as refused:
+        await putting
+    assert isinstance(refused.value, StoreUnavailable)
+    assert 0.6 <= clock.now() - sent_at < 1.2
+    assert (await open_at(pair.master.url).submit("lane", "m")).status == "pending"  # the server has it all the same
+
+
+async def test_a_replica_that_comes_back_in_time_is_waited_for(pair: Replicated, open_at: Open) -> None:
+    peer = open_at(pair.master.url, replicas=1, timeout_s=5)
+    await peer.put("lane", "first")
+    pair.replica.pause()
+    try:
+        puts = [await started(peer.submit(f"lane{number}", "m")) for number in range(20)]
+        await until(lambda: rounds_of(peer)._pending)
+        late = await started(peer.submit("late", "m"))
+        await asyncio.wait(puts, timeout=0.3)
+        assert not any(put.done() for put in puts)
+    finally:
+        pair.replica.resume()
+    assert {answer.status for answer in await asyncio.gather(*puts, late)} == {"accepted"}
+
+
+async def test_a_cancelled_caller_leaves_the_others_their_round(pair: Replicated, open_at: Open) -> None:
+    peer = open_at(pair.master.url, replicas=1, timeout_s=5)
+    await peer.put("lane", "first")
+    puts = [await started(peer.submit(f"lane{number}", "m")) for number in range(20)]
+    await asyncio.sleep(0)
+    for put in puts[::2]:
+        put.cancel()
+    assert {answer.status for answer in await asyncio.gather(*puts[1::2])} == {"accepted"}
+    await asyncio.gather(*puts[::2], return_exceptions=True)
+
+
+async def test_a_waiting_connection_that_is_cut_is_made_again_and_the_call_repeated(
+    pair: Replicated, open_at: Open
+) -> None:
+    async with Proxy(pair.master.port) as proxy:
+        peer = open_at(proxy.url, replicas=1, timeout_s=5)
+        await peer.put("lane", "first")
+        for number in range(10):
+            proxy.answer("WAIT", "ERR something is odd")
+            assert (await peer.submit("lane", f"m{number}")).status == "accepted"
+        proxy.freezes_at = "WAIT"
+        putting = await started(peer.submit("lane", "half-open"))
+        await until(lambda: proxy.commands[-1] == "WAIT")
+        await asyncio.sleep(0.05)
+        proxy.freezes_at = ""
+        proxy.thaw()
+        assert (await putting).status == "accepted"
+        assert len(await peer.mailbox("lane")) == 12
+
+
+async def test_another_server_behind_the_same_address_does_not_answer_for_the_first(
+    pair: Replicated, open_at: Open
+) -> None:
+    """As after a failover behind a proxy: one server has answered, and the other knows nothing of it."""
+    async with Proxy(pair.master.port) as proxy:
+        peer = open_at(proxy.url, replicas=1, timeout_s=5)
+        await peer.put("lane", "first")
+        connections, run_id = proxy.connections, peer.store._link().run_id
+        peer.store._link().run_id = "f" * 40
+        await peer.put("lane", "m")  # after both connections were made anew, and the call repeated
+        assert peer.store._link().run_id == run_id
+        assert proxy.connections == connections + 2
+        assert await peer.mailbox("lane") == ["first", "m"]
+
+
+async def test_a_server_that_tells_nobody_who_it_is_cannot_be_waited_for(pair: Replicated, open_at: Open) -> None:
+    async with Proxy(pair.master.port) as proxy:
+        proxy.answer("INFO", "NOPERM this user has no permissions to run the 'info' command")
+        peer = open_at(proxy.url, replicas=1)
+        with pytest.raises(StoreUnavailable, match="does not let us read INFO, which waiting for replicas needs"):
+            await peer.submit("lane", "m")
+
+
+async def test_the_rights_that_the_docs_list_are_enough(pair: Replicated, open_at: Open) -> None:
+    with admin(pair.master) as owner:
+        owner.execute_command("ACL", "SETUSER", "inturn", "on", ">secret", *RIGHTS, "+wait", "+info")
+    peer = open_at(f"redis://inturn:secret@127.0.0.1:{pair.master.port}", namespace="inturn", replicas=1)
+    await peer.put("lane", "m")
+
+
+async def test_closing_ends_the_waiting_connection_and_who_waits(pair: Replicated, open_at: Open) -> None:
+    before = asyncio.all_tasks()
+    peer = open_at(pair.master.url, replicas=3, timeout_s=5)
+    putting = await started(peer.submit("lane", "m"))
+    await until(lambda: peer.store._link().companions and rounds_of(peer)._pending)
+    await peer.store.close()
+    with pytest.raises(StoreUnavailable):
+        await putting
+    await until(lambda: asyncio.all_tasks() == before)
+
+
+async def test_nothing_acknowledged_is_lost_when_the_master_of_a_partition_is_killed(
+    fresh_cluster: PrivateCluster, open_at: Open
+) -> None:
+    cluster, first = fresh_cluster, fresh_cluster.masters[0]
+    peer = open_at(cluster.url, replicas=1, timeout_s=3)
+    lanes = names_at(peer.store, cluster, first, 4)
+    acknowledged: dict[str, list[str]] = {lane: [] for lane in lanes}
+
+    async def submit_to(lane: str) -> None:
+        for number in range(1_000_000):
+            try:
+                await peer.put(lane, f"m{number}")
+            except StoreUnavailable:
+                assert not first.is_running  # nobody answers; later the new master has no replica of its own
+                return
+            acknowledged[lane].append(f"m{number}")
+
+    submitting = [asyncio.create_task(submit_to(lane)) for lane in lanes]
+    await until(lambda: all(len(ids) > 50 for ids in acknowledged.values()))
+    first.kill()
+    await asyncio.gather(*submitting)
+    reader = open_at(cluster.url, timeout_s=8)
+    for lane in lanes:
+        there = await reader.mailbox(lane)
+        assert there[: len(acknowledged[lane])] == acknowledged[lane]
+
+
+async def test_nothing_acknowledged_is_lost_when_sentinels_replace_the_master(
+    fresh_sentinels: PrivateSentinels, open_at: Open
+) -> None:
+    sentinels = fresh_sentinels
+    peer = open_at(sentinels.url, replicas=1, timeout_s=3)
+    acknowledged: list[str] = []
+
+    async def submit() -> None:
+        for number in range(1_000_000):
+            try:
+                await peer.put("lane", f"m{number}")
+            except StoreUnavailable:
+                return
+            acknowledged.append(f"m{number}")
+
+    submitting = asyncio.create_task(submit())
+    await until(lambda: len(acknowledged) > 100)
+    sentinels.master.kill()
+    await submitting
+    there = await open_at(sentinels.url, timeout_s=10).mailbox("lane")
+    assert there[: len(acknowledged)] == acknowledged
+
+
+def test_sqlite_has_no_replicas(sqlite_url: str) -> None:
+    with pytest.raises(SettingsError, match="replicas 1: sqlite:// has none"):
+        open_store(sqlite_url, "h:1:x", replicas=1)
+
+
+@pytest.mark.parametrize("replicas", [-1, 101])
+def test_a_bad_number_of_replicas_is_refused(replicas: int) -> None:
+    with pytest.raises(SettingsError, match=f"replicas {replicas}: must be from 0 to 100"):
+        open_store("redis://localhost", "h:1:x", replicas=replicas)

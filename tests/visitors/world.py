@@ -1,0 +1,126 @@
+"""Agents that tell what they were asked, and what tests of visitors say again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
+
+from inturn import InTurn
+from inturn.agents.activity import Activity
+from inturn.agents.protocol import Ask
+from inturn.visitors.chat import Chat
+from inturn.visitors.message import VisitorMessage
+from inturn.visitors.projects import ProjectSettings
+from inturn.visitors.responder import VisitorResponder
+from inturn.store import clock
+from inturn.testing import ManualClock, drain
+
+SKIPPED = "Message processing skipped, lock held for visitor v1"
+
+
+class Recorder:
+    """Answers what `reply` makes of the question, after its gate is open."""
+
+    name = "recorder"
+
+    def __init__(self, reply: Callable[[Ask], str] = lambda ask: f"re: {ask.text}") -> None:
+        self.reply = reply
+        self.asked: list[Ask] = []
+        self.reached = asyncio.Event()
+        self.opened = asyncio.Event()
+        self.opened.set()
+        self.cancelled = 0
+        self.activities: Sequence[Activity] = ()
+        """Yielded before the reply."""
+
+    def hold(self) -> None:
+        self.reached.clear()
+        self.opened.clear()
+
+    async def ask(self, ask: Ask) -> AsyncIterator[Activity]:
+        self.asked.append(ask)
+        self.reached.set()
+        for activity in self.activities:
+            yield activity
+        try:
+            await self.opened.wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        yield Activity.said(self.reply(ask))
+
+    async def aclose(self) -> None: ...
+
+    @property
+    def texts(self) -> list[str]:
+        return [ask.text for ask in self.asked]
+
+
+def said(number: int | str, text: str = "", **more: Any) -> VisitorMessage:
+    fields = {"conversation_id": "c1", "project_id": "p1", "visitor_uid": "v1"} | more
+    return VisitorMessage(message_id=f"m{number}", text=text or f"text {number}", **fields)
+
+
+async def set_up(responder: VisitorResponder, *conversations: str, **settings: Any) -> None:
+    """Project p1 with these settings, and visitor v1's conversations (c1)."""
+    await responder.projects.put("p1", ProjectSettings(**settings))
+    for conversation in conversations or ("c1",):
+        await responder.conversations.open(conversation, "p1", "v1")
+
+
+async def chat_of(responder: VisitorResponder, conversation: str = "c1") -> Chat:
+    chat = await responder.conversations.get(conversation)
+    assert chat is not None
+    return chat
+
+
+async def outcomes(responder: VisitorResponder, conversation: str = "c1") -> dict[str, str | None]:
+    chat = await chat_of(responder, conversation)
+    return {message.id: message.outcome for message in chat.messages if message.role == "visitor"}
+
+
+async def answers(responder: VisitorResponder, conversation: str = "c1") -> list[tuple[str, list[str]]]:
+    chat = await chat_of(responder, conversation)
+    return [(message.text, message.answers) for message in chat.messages if message.role == "assistant"]
+
+
+async def until(check: Callable[[], Awaitable[object]], within_s: float = 15.0) -> None:
+    """Poll until it is so."""
+    ends_at = clock.now() + within_s
+    while not await check():
+        assert clock.now() < ends_at, "it did not come true in time"
+        await asyncio.sleep(0.005)
+
+
+async def until_waiting(app: InTurn, key: str, count: int) -> None:
+    async def is_so() -> bool:
+        return (await app.lanes.inspect(key)).waiting == count
+
+    await until(is_so)
+
+
+async def every_attempt(app: InTurn, hands: ManualClock, times: int = 5) -> list[str]:
+    """Run what is there and what is tried again, so many times. Answers how each attempt ended."""
+    ended: list[str] = []
+    for _ in range(times):
+        ended += [ran.outcome for ran in await drain(app)]
+        hands.advance(120)
+    return ended
+
+
+@contextlib.asynccontextmanager
+async def working(app: InTurn) -> AsyncIterator[None]:
+    """A worker for as long as the block lasts. It finishes what it has begun: what a turn that is cut off has done to
+    a list of the test, the next would do again.
+    """
+    task = asyncio.create_task(app.run(10, 5))
+    try:
+        yield
+    finally:
+        for worker in list(app.runtime.workers):
+            await worker.finish()
+        task.cancel()  # if it has not come to work yet
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

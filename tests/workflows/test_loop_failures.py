@@ -1,0 +1,242 @@
+"""Whatever fails, nothing was saved; and an agent that is only slow keeps its turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from inturn import InTurn
+from inturn.agents.activity import Activity
+from inturn.agents.protocol import Ask
+from inturn.conversations import OrchestratorConfig, WorkflowOrchestrator, WorkflowResponse
+from inturn.errors import (
+    AgentRejected,
+    AgentTimeout,
+    AgentUnavailable,
+    DefinitionError,
+    InTurnError,
+    StoreUnavailable,
+    UnknownConversation,
+)
+from inturn.services import PrivateRedis
+from inturn.settings import Settings
+from tests.workflows.conftest import MakeOrchestrator, begin, stored
+from tests.workflows.scripted import DEFINITION, Scripted, collecting
+from tests.lanes.conftest import Gate, until
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        AgentUnavailable("scripted", "is away"),
+        AgentRejected("scripted", "refuses"),
+        AgentTimeout("scripted", "is slow"),
+    ],
+)
+async def test_a_failing_agent_leaves_the_stored_state_byte_for_byte(
+    flow: WorkflowOrchestrator, agent: Scripted, error: Exception
+) -> None:
+    conversation = await begin(flow)
+    await flow.process_turn(conversation, "name=Ada", "m1")
+    before = await stored(flow, conversation)
+    assert before is not None
+    agent.error = error
+    with pytest.raises(type(error)) as raised:
+        await flow.process_turn(conversation, "name=Bob", "m2")
+    assert raised.value is error
+    agent.error = error
+    with pytest.raises(type(error)):
+        await flow.process_card_action(conversation, "details_card", {"count": 3})
+    assert await stored(flow, conversation) == before
+    assert (await flow.process_turn(conversation, "name=Bob", "m2")).workflow_state.turn_count == 2
+
+
+async def test_an_agent_that_breaks_off_in_the_middle_has_said_nothing(make: MakeOrchestrator) -> None:
+    async def breaks(ask: Ask) -> AsyncIterator[Activity]:
+        ask.memory["conversation"] = "at the provider"
+        yield Activity.said("half", value={"data": {"name": "Ada"}})
+        raise AgentUnavailable("scripted", "broke off")
+
+    flow = make(Scripted(breaks))
+    conversation = await begin(flow)
+    before = await stored(flow, conversation)
+    with pytest.raises(AgentUnavailable):
+        await flow.process_turn(conversation, "x")
+    assert await stored(flow, conversation) == before
+
+
+async def test_what_an_agent_remembers_comes_back_with_the_next_turn(make: MakeOrchestrator) -> None:
+    async def counts(ask: Ask) -> AsyncIterator[Activity]:
+        ask.memory["calls"] = ask.memory.get("calls", 0) + 1
+        yield Activity.said(f"call {ask.memory['calls']}")
+
+    flow = make(Scripted(counts))
+    conversation = await begin(flow)
+    answers = [await flow.process_turn(conversation, "x") for _ in range(3)]
+    assert [answer.messages[0].text for answer in answers] == ["call 1", "call 2", "call 3"]
+
+
+async def test_an_agent_that_takes_too_long_is_timed_out(make: MakeOrchestrator, agent: Scripted) -> None:
+    flow = make(agent_timeout=0.1)
+    conversation = await begin(flow)
+    before = await stored(flow, conversation)
+    agent.gate = Gate()
+    with pytest.raises(AgentTimeout, match="scripted") as raised:
+        await flow.process_turn(conversation, "x")
+    assert raised.value.agent == "scripted"
+    assert await stored(flow, conversation) == before
+    assert (await make().process_turn(conversation, "x")).workflow_state.turn_count == 1
+
+
+async def test_an_agent_that_says_a_little_now_and_then_is_timed_out_too(make: MakeOrchestrator) -> None:
+    async def trickles(ask: Ask) -> AsyncIterator[Activity]:
+        while True:
+            await asyncio.sleep(0.01)
+            yield Activity.piece("x")
+
+    flow = make(Scripted(trickles), agent_timeout=0.2)
+    with pytest.raises(AgentTimeout):
+        await flow.process_turn(await begin(flow), "x")
+
+
+async def test_an_agent_slower_than_the_lease_keeps_its_turn(make: MakeOrchestrator, agent: Scripted) -> None:
+    async def slow(ask: Ask) -> AsyncIterator[Activity]:
+        if ask.text.startswith("name"):
+            await asyncio.sleep(5.5)
+        async for activity in collecting(ask):
+            yield activity
+
+    agent.answer = slow
+    one, two = make(lease=2.5, busy="queue"), make(lease=2.5, busy="queue")
+    conversation = await begin(one)
+    running = asyncio.create_task(one.process_turn(conversation, "name=Ada"))
+    await until(lambda: _is(len(agent.asked) == 1))
+    behind = await two.process_turn(conversation, "count=3")
+    assert running.done(), "who came later has not passed it"
+    assert (await running).turn_meta.turn_number == 1
+    assert behind.workflow_state.collected_data == {"name": "Ada", "count": 3}
+
+
+async def _is(so: bool) -> bool:
+    return so
+
+
+async def test_a_listener_that_raises_fails_its_turn_and_closes_the_agent(flow: WorkflowOrchestrator) -> None:
+    closed = asyncio.Event()
+
+    async def speaks(ask: Ask) -> AsyncIterator[Activity]:
+        try:
+            yield Activity.piece("x")
+            yield Activity.said("y", value={"data": {"name": "Ada"}})
+        finally:
+            closed.set()
+
+    def deaf(activity: Activity) -> None:
+        raise ConnectionError("gone")
+
+    agent = flow.agent
+    assert isinstance(agent, Scripted)
+    agent.answer = speaks
+    conversation = await begin(flow)
+    with pytest.raises(ConnectionError):
+        await flow.process_turn(conversation, "x", on_activity=deaf)
+    assert (await flow.get_session(conversation)).workflow_state.turn_count == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(RuntimeError("a bug"), AgentUnavailable), (TimeoutError("of its own"), AgentTimeout)]
+)
+async def test_whatever_an_agent_raises_is_a_failure_of_the_agent_and_changes_nothing(
+    flow: WorkflowOrchestrator, agent: Scripted, error: Exception, told: type[Exception]
+) -> None:
+    conversation = await begin(flow)
+    before = await stored(flow, conversation)
+    agent.error = error
+    with pytest.raises(told) as raised:
+        await flow.process_turn(conversation, "name=Bob", "m2")
+    assert raised.value.__cause__ is error
+    assert await stored(flow, conversation) == before
+    assert (await flow.process_turn(conversation, "name=Bob", "m2")).turn_meta.turn_number == 1
+
+
+async def test_memory_that_cannot_be_kept_fails_the_turn_as_the_agents_fault(make: MakeOrchestrator) -> None:
+    async def hoards(ask: Ask) -> AsyncIterator[Activity]:
+        ask.memory["all"] = "x" * 100_000
+        yield Activity.said("x")
+
+    flow = make(Scripted(hoards))
+    conversation = await begin(flow)
+    before = await stored(flow, conversation)
+    with pytest.raises(Exception) as raised:  # noqa: PT011
+        await flow.process_turn(conversation, "x")
+    assert not isinstance(raised.value, ValueError), "the client is not to blame"
+    assert await stored(flow, conversation) == before
+
+
+async def test_a_session_of_a_definition_that_is_not_loaded_is_left_as_it_is(
+    make: MakeOrchestrator, app: InTurn, agent: Scripted
+) -> None:
+    flow = make()
+    conversation = await begin(flow)
+    before = await stored(flow, conversation)
+    other = WorkflowOrchestrator(app, agent)
+    with pytest.raises(DefinitionError, match="intake"):
+        await other.process_turn(conversation, "x")
+    assert await stored(flow, conversation) == before
+
+
+async def test_without_its_store_every_call_says_so_and_nothing_is_kept_in_memory(
+    fresh_redis: PrivateRedis, agent: Scripted, namespace: str
+) -> None:
+    async with InTurn(fresh_redis.url, namespace=namespace, settings=Settings(store_timeout=2)) as app:
+        flow = WorkflowOrchestrator(app, agent, DEFINITION, config=OrchestratorConfig(busy="merge"))
+        conversation = await begin(flow)
+        await flow.process_turn(conversation, "name=Ada", "m1")
+        fresh_redis.kill()
+        told = await asyncio.gather(
+            flow.start_session("ada", "acme"),
+            flow.process_turn(conversation, "count=3"),
+            flow.process_turn(conversation, "name=Ada", "m1"),
+            flow.process_card_action(conversation, "details_card", {"count": 3}),
+            flow.get_session(conversation),
+            flow.complete_session(conversation),
+            flow.end_session(conversation),
+            return_exceptions=True,
+        )
+        assert [type(error) for error in told] == [StoreUnavailable] * 7
+        assert len(agent.asked) == 1
+        await asyncio.to_thread(fresh_redis.start)
+
+        async def is_back() -> bool:
+            try:
+                await app.lanes.inspect("k")
+            except StoreUnavailable:
+                return False
+            return True
+
+        await until(is_back, 20)
+        with pytest.raises(UnknownConversation):  # this Redis has kept nothing, and neither have we
+            await flow.get_session(conversation)
+
+
+async def test_a_session_goes_on_after_the_store_was_away(
+    fresh_redis: PrivateRedis, agent: Scripted, namespace: str
+) -> None:
+    async with InTurn(fresh_redis.url, namespace=namespace, settings=Settings(store_timeout=2)) as app:
+        flow = WorkflowOrchestrator(app, agent, DEFINITION)
+        conversation = await begin(flow)
+        await flow.process_turn(conversation, "name=Ada")
+        await asyncio.to_thread(fresh_redis.restart, keep_data=True)
+        answers: list[WorkflowResponse] = []
+
+        async def answers_again() -> bool:
+            try:
+                answers.append(await flow.process_turn(conversation, "count=3", "m1"))
+            except InTurnError:
+                return False
+            return True
+
+        await until(answers_again, 30)
+        assert answers[0].workflow_state.collected_data == {"name": "Ada", "count": 3}

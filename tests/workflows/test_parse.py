@@ -1,0 +1,227 @@
+"""What an agent's messages mean: value before entities before a fenced block before a bare object, else words."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from pydantic_core import to_json
+
+from inturn.agents.activity import card_attachment
+from inturn.conversations import NormalizedMessage, ParsedTurn, normalize_activities, parse_turn
+from inturn.workflows.parse import MAX_CITED, MAX_ERRORS
+from tests.workflows.test_messages import bot
+
+FENCED = 'Here you are.\n```json\n{"data": {"from": "fenced"}}\n```\nGood?'
+BARE = 'So: {"data": {"from": "bare"}} then.'
+
+
+def parsed(*activities: Any) -> ParsedTurn:
+    return parse_turn(normalize_activities(activities))
+
+
+def shown(turn: ParsedTurn) -> list[str]:
+    return [message.text for message in turn.messages]
+
+
+def test_the_first_hit_wins_wherever_it_stands() -> None:
+    bare, fenced = bot(BARE), bot(FENCED)
+    entities, value = bot("e", entities=[{"from": "entities"}]), bot("v", value={"data": {"from": "value"}})
+    ways = [bare, fenced, entities, value]
+    for number, (name, confidence) in enumerate([("bare", 0.4), ("fenced", 0.4), ("entities", 0.7), ("value", 0.95)]):
+        turn = parsed(*ways[: number + 1])
+        assert (turn.kind, turn.data, turn.confidence) == ("structured", {"from": name}, confidence)
+        assert turn.errors == []
+
+
+def test_confidence_falls_from_value_to_entities_to_text() -> None:
+    found = [
+        parsed(bot("x", value={"a": 1})),
+        parsed(bot("x", entities=[{"a": 1}])),
+        parsed(bot('{"a": 1}')),
+        parsed(bot("x")),
+    ]
+    confidences = [turn.confidence for turn in found]
+    assert confidences == sorted(confidences, reverse=True)
+    assert len(set(confidences)) == 4
+    assert all(0 <= confidence <= 1 for confidence in confidences)
+
+
+def test_one_activity_with_all_of_them_is_read_by_its_value() -> None:
+    turn = parsed(bot(FENCED, value={"a": 1}, entities=[{"b": 2}]))
+    assert (turn.data, turn.confidence) == ({"a": 1}, 0.95)
+
+
+@pytest.mark.parametrize("empty", [None, {}, [], "x", 0, [1]])
+def test_an_empty_value_is_no_hit(empty: Any) -> None:
+    assert parsed(bot("x", value=empty, entities=[{"b": 2}])).data == {"b": 2}
+
+
+def test_entities_of_several_activities_are_merged_without_their_type() -> None:
+    turn = parsed(bot("x", entities=[{"type": "t", "a": 1}]), bot("y", entities=[{"a": 2, "b": 3}]))
+    assert turn.data == {"a": 2, "b": 3}
+
+
+@pytest.mark.parametrize("opening", ["```json\n", "```\n", "``` json \r\n", "```JSON\n"])
+def test_a_fenced_block_is_taken_out_of_the_text(opening: str) -> None:
+    turn = parsed(bot(f'Before.\n{opening}{{"a": 1}}\n```\nAfter.'))
+    assert (turn.data, shown(turn)) == ({"a": 1}, ["Before.\n\nAfter."])
+
+
+def test_a_fence_on_one_line_leaves_nothing_of_itself() -> None:
+    turn = parsed(bot('Before. ```json {"a": 1}``` After.'))
+    assert turn.data == {"a": 1}
+    assert "`" not in shown(turn)[0]
+
+
+def test_a_fence_inside_a_string_does_not_end_the_block() -> None:
+    assert parsed(bot('```json\n{"code": "```sh```", "a": 1}\n```')).data == {"code": "```sh```", "a": 1}
+
+
+def test_a_bare_object_is_taken_out_of_the_text() -> None:
+    turn = parsed(bot('Take {this}: {"a": {"b": "}"}} and go.'))
+    assert (turn.data, shown(turn)) == ({"a": {"b": "}"}}, ["Take {this}:  and go."])
+
+
+def test_a_text_that_was_only_data_is_not_shown() -> None:
+    turn = parsed(bot('{"data": {"a": 1}}'))
+    assert (turn.kind, turn.messages) == ("structured", [])
+
+
+def test_only_the_text_of_an_assistant_is_read_as_data() -> None:
+    for role in ("user", "system"):
+        turn = parsed({"type": "message", "from": {"role": role}, "text": BARE})
+        assert (turn.kind, turn.data) == ("passthrough", {})
+
+
+def test_a_card_is_not_read_as_data() -> None:
+    turn = parsed(bot(attachments=[card_attachment({"a": 1})]))
+    assert (turn.kind, turn.data, len(turn.messages)) == ("passthrough", {}, 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hello",
+        "use {name} and {}",
+        "{",
+        "}{",
+        "a { b",
+        "```\ncode\n```",
+        "```json\n[1, 2]\n```",
+        "[1, 2]",
+        "{}",
+        "```json\n{}\n```",
+    ],
+)
+def test_anything_else_is_passed_through_as_it_is(text: str) -> None:
+    turn = parsed(bot(text))
+    assert (turn.kind, turn.data, turn.errors, shown(turn)) == ("passthrough", {}, [], [text])
+    assert turn.next_action is None
+
+
+def test_nothing_at_all_is_passed_through() -> None:
+    turn = parsed()
+    assert (turn.kind, turn.messages, turn.data) == ("passthrough", [], {})
+
+
+@pytest.mark.parametrize(
+    "inner", ['{"a": 1', "{'a': 1}", '{"a": 1,}', '{"a": ' + "[" * 3000, '{"a": 1' + "0" * 5000 + "}"]
+)
+def test_a_fenced_object_that_cannot_be_read_is_a_parse_error_and_is_shown(inner: str) -> None:
+    text = f"Here:\n```json\n{inner}\n```"
+    turn = parsed(bot(text, id="m7"))
+    assert (turn.kind, turn.data, turn.confidence, shown(turn)) == ("parse_error", {}, 0.0, [text])
+    assert len(turn.errors) == 1
+    assert "m7" in turn.errors[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"nextAction": "ask", "data": {"email": "a@b.c"}, "prompt": "Wha',
+        '{"data": {"a": 1}, oops}',
+        '```json\n{"previous": {"nextAction": "complete"}, oops}\n```',
+        '{"data": {"a": 1}, "n": ' + "9" * 5000 + "}",
+        '{"a":' * 30 + "1" + "}" * 30,
+        '[{"a": 1}, {"b": 2}]',
+        '```json\n[{"a": 1}, {"b": 2}]\n```',
+    ],
+)
+def test_a_part_of_something_broken_or_larger_is_not_taken_for_the_answer(text: str) -> None:
+    turn = parsed(bot(text))
+    assert (turn.kind == "structured", turn.data, turn.next_action) == (False, {}, None)
+
+
+def test_a_broken_block_before_a_good_one_does_no_harm() -> None:
+    turn = parsed(bot('```json\n{"a": }\n```\n```json\n{"b": 2}\n```'))
+    assert (turn.kind, turn.data, turn.errors) == ("structured", {"b": 2}, [])
+
+
+@pytest.mark.parametrize("action", ["ask", "research", "confirm", "complete", "error"])
+@pytest.mark.parametrize("name", ["nextAction", "next_action"])
+def test_the_next_action_is_read(name: str, action: str) -> None:
+    turn = parsed(bot("x", value={name: action, "a": 1}))
+    assert (turn.next_action, turn.data, turn.errors) == (action, {"a": 1}, [])
+
+
+@pytest.mark.parametrize("action", ["finish", "", 7, True, ["complete"], {"complete": 1}, "x" * 10_000])
+def test_a_next_action_that_there_is_not_is_none_and_told(action: Any) -> None:
+    turn = parsed(bot("x", value={"nextAction": action, "a": 1}))
+    assert (turn.kind, turn.next_action, turn.data) == ("structured", None, {"a": 1})
+    assert len(turn.errors) == 1
+    assert "next action" in turn.errors[0]
+    assert len(turn.errors[0]) < 200
+
+
+def test_words_about_the_turn_are_no_data() -> None:
+    value = {
+        "name": "Ada", "prompt": "And your e-mail address?", "inputType": "email", "choices": ["a", "b", 3],
+        "confidence": 7, "errors": ["odd"], "nextAction": "ask", "cardId": "c", "action": "submit",
+        "citations": [{"title": "T", "url": "u"}, {"name": "N"}, "S", 7, {}],
+    }  # fmt: skip
+    turn = parsed(bot(value=value))
+    assert turn.data == {"name": "Ada"}
+    assert (turn.prompt, turn.input_type, turn.choices) == ("And your e-mail address?", "email", ["a", "b"])
+    assert turn.errors == ["odd"]
+    assert turn.confidence == 0.95, "ours, not the agent's"
+    assert turn.citations == [{"title": "T", "url": "u"}, {"title": "N"}, {"title": "S"}]
+    assert shown(turn) == ["And your e-mail address?"], "the prompt is shown where nothing else is"
+
+
+def test_errors_without_words_are_none() -> None:
+    assert parsed(bot("x", value={"a": 1, "errors": [1, None, "", "odd"]})).errors == ["odd"]
+
+
+def test_a_prompt_is_not_shown_beside_words() -> None:
+    turn = parsed(bot("Hello.", value={"prompt": "And?", "a": 1}))
+    assert (turn.prompt, shown(turn)) == ("And?", ["Hello."])
+
+
+def test_only_data_is_data_where_there_is_data() -> None:
+    assert parsed(bot("x", value={"data": {"a": 1}, "b": 2})).data == {"a": 1}
+    assert parsed(bot("x", value={"data": "no object", "b": 2})).data == {"b": 2}
+
+
+def test_citations_of_a_message_are_those_of_the_turn() -> None:
+    entity = {"type": "https://schema.org/Message", "citation": [{"appearance": {"name": "T", "url": "u"}}]}
+    turn = parsed(bot("x", entities=[entity]))
+    assert (turn.kind, turn.citations) == ("passthrough", [{"title": "T", "url": "u"}])
+
+
+@pytest.mark.parametrize("blanks", [" ", "\t", "\n", " \n"])
+def test_many_blanks_behind_a_fence_cost_no_more_than_they_are_long(blanks: str) -> None:
+    started_at = time.process_time()
+    assert parse_turn([NormalizedMessage(id="m", text="```" + blanks * 60_000)]).kind == "passthrough"
+    assert time.process_time() - started_at < 3
+
+
+def test_citations_and_errors_are_told_as_far_as_there_is_room() -> None:
+    cited = [{"appearance": {"name": f"{number}" + "n" * 400, "url": "u" * 400}} for number in range(20)]
+    turn = parsed(*[bot("x", value={"errors": ["e" * 1000] * 30}, entities=[{"citation": cited}]) for _ in range(3)])
+    titles = [citation["title"].rstrip("n") for citation in turn.citations]
+    assert titles == [str(number) for number in range(len(titles))]
+    assert MAX_CITED - 1000 < len(to_json(turn.citations)) <= MAX_CITED
+    assert turn.errors == ["e" * 499 + "…"] * len(turn.errors)
+    assert MAX_ERRORS - 600 < len(to_json(turn.errors)) <= MAX_ERRORS
