@@ -1,4 +1,4 @@
-"""`InTurn`: open a store; take locks in it, register handlers, submit to lanes, take turns, work."""
+"""`InTurn`: opens a store, takes locks in it, registers handlers, submits to lanes, takes turns, and works."""
 
 from __future__ import annotations
 
@@ -10,28 +10,25 @@ from types import TracebackType
 from typing import Any, TypeVar
 from weakref import WeakSet
 
+from inturn import arguments
 from inturn.errors import SettingsError
 from inturn.lanes import handler as handlers
-from inturn.lanes.admin import Lanes
-from inturn.lanes.dead import DeadLetters
+from inturn.lanes.admin import DeadLetters, Lanes
 from inturn.lanes.handler import MAX_WAITING
 from inturn.lanes.inline import InlineBusy, InlineTurn
 from inturn.lanes.policy import Busy
 from inturn.lanes.receipt import Receipt
 from inturn.lanes.retry import OnFailure
 from inturn.lanes.runtime import Runtime
-from inturn.lanes.signals import stops_on_signals
 from inturn.lanes.submit import submit
 from inturn.lanes.watch import Watch
-from inturn.lanes.worker import Worker
-from inturn import arguments
+from inturn.lanes.worker import Worker, stops_on_signals
 from inturn.locks.admin import Locks
 from inturn.locks.deadlock import DeadlockWatch
 from inturn.locks.lock import Lock
 from inturn.locks.many import LockSet
 from inturn.locks.readwrite import ReadWriteLock
-from inturn.process.identity import new_process
-from inturn.process.process import Process
+from inturn.process.process import Process, new_process
 from inturn.settings import Settings, load_settings
 from inturn.store.open import open_store
 from inturn.store.sqlite.transaction import WallClock
@@ -44,11 +41,17 @@ BACKOFF = (1.0, 60.0)
 
 
 class InTurn:
-    """The door to everything. Made anywhere, at import time too; it connects when it is first used.
+    """The entry point. It may be made anywhere, even at import time, and connects when it is first used.
 
-    `url` is `sqlite:///file.db`, `redis://…`, `rediss://…`, `unix://…`, `redis+sentinel://…` or `redis+cluster://…`;
-    without it the environment decides (`INTURN_URL`, `REDIS_URL`), else it is `sqlite:///inturn.db`. `replicas`: what
-    is submitted or committed is only acknowledged when so many replicas of the Redis server have it.
+    Args:
+        url: `sqlite:///file.db`, `redis://…`, `rediss://…`, `unix://…`, `redis+sentinel://…` or `redis+cluster://…`.
+            Default: `INTURN_URL` or `REDIS_URL`, else `sqlite:///inturn.db`.
+        namespace: apps with different namespaces on one store do not see each other. Default: `INTURN_NAMESPACE`,
+            else "inturn".
+        replicas: submits and commits are acknowledged only when this many replicas of the Redis server have them.
+            Default: `INTURN_REPLICAS`, else 0.
+        settings: used instead of the environment.
+        wall: the clock of an SQLite store in tests, in microseconds since the epoch.
     """
 
     def __init__(
@@ -76,11 +79,11 @@ class InTurn:
         now_s = time.time if wall is None else lambda: wall() / 1e6
         self.runtime = Runtime(self.process, timing, now_s)
         self.lanes = Lanes(self.process)
-        """Look at the lanes of this store, and stop, resume or clear them."""
+        """Look into the lanes of this store: `list`, `inspect`, `state`; `pause`, `resume`, `clear`."""
         self.dead_letters = DeadLetters(self.process)
         """Messages that failed for good: `list`, `show`, `replay`, `drop`."""
         self.locks = Locks(self.process)
-        """Look at the locks of this store: `list`, `inspect`, `force_release`."""
+        """Look into the locks of this store: `list`, `inspect`, `force_release`."""
         self._watches: WeakSet[Watch] = WeakSet()
         DeadlockWatch.attach(self.process)
 
@@ -96,11 +99,18 @@ class InTurn:
         owner: str | None = None,
         reentrant: bool = False,
     ) -> Lock:
-        """One holder at a time, in order of arrival within a priority (higher first).
+        """One holder at a time, in order of arrival within a priority.
 
-        `wait`: seconds to wait, `None` as long as it takes, `0` not at all. The lease is renewed while this process
-        lives; after a crash it ends within `ttl`. `renew=False` makes it end after `ttl` in any case, `max_life` after
-        that time at the latest.
+        Args:
+            name: text, 1 to 512 bytes.
+            ttl: seconds. The lease is renewed while this process lives, and ends within `ttl` after a crash.
+                Default: `INTURN_LOCK_TTL`, else 30.
+            wait: seconds to wait; `None` for as long as it takes, 0 not at all. Default: `None`.
+            priority: -1000 to 1000; higher goes first. Default: 0.
+            renew: `False`: the lease ends `ttl` seconds after its grant in any case. Default: `True`.
+            max_life: seconds after which a renewed lease ends at the latest. Default: no limit.
+            owner: who holds it, across processes too. Default: the current task.
+            reentrant: the owner may take it again; the outermost block releases it. Default: `False` (`AlreadyHeld`).
         """
         return Lock(
             self.process, name, self._ttl(ttl), wait, priority=priority, renew=renew, max_life=max_life, owner=owner,
@@ -119,7 +129,7 @@ class InTurn:
         max_life: arguments.Seconds | None = None,
         owner: str | None = None,
     ) -> Lock:
-        """At most `permits` holders at a time; otherwise a lock."""
+        """At most `permits` holders at a time. The other arguments are those of `lock`."""
         capacity = arguments.whole(permits, "permits", 1, arguments.MAX_PERMITS)
         return Lock(
             self.process, name, self._ttl(ttl), wait, priority=priority, renew=renew, max_life=max_life, owner=owner,
@@ -135,7 +145,7 @@ class InTurn:
         *,
         owner: str | None = None,
     ) -> ReadWriteLock:
-        """Many readers or one writer. Readers that come after a waiting writer wait behind it."""
+        """Many readers or one writer. A reader that comes after a waiting writer waits behind it."""
         return ReadWriteLock(self.process, name, self._ttl(ttl), wait, priority=priority, owner=owner)
 
     def lock_all(
@@ -147,7 +157,7 @@ class InTurn:
         *,
         owner: str | None = None,
     ) -> LockSet:
-        """All of these names or none. They are taken in one order everywhere, so two sets cannot block each other."""
+        """All of these names or none. Everybody takes them in the same order, so two sets cannot block each other."""
         return LockSet(self.process, names, self._ttl(ttl), wait, priority=priority, owner=owner)
 
     def handler(
@@ -180,11 +190,51 @@ class InTurn:
         version: int = 1,
         shares: str | Callable[[Any], str] | None = None,
     ) -> Callable[[F], F]:
-        """Register what runs the messages of a name; handlers whose keys are equal share the lane and its state.
+        """Register the function that runs the messages of a name. Durations are seconds, or a `timedelta`.
 
-        `key` and `message_id` are templates over the body, `"visitor:{visitor_uid}"`, or functions of it; `content_id`
-        makes the id out of a text. `state` and `body` are pydantic models, dataclasses, `dict` or `list`. What `busy`
-        and the options from `priority` on do is told in docs/policies.md.
+        Handlers whose keys are equal share the lane: its order, its state, and one turn at a time for all of them.
+
+        Args:
+            name: 1 to 64 letters, digits or any of _ . : -
+            key: template over the body, `"visitor:{visitor_uid}"`, or a function of it: the lane of a message.
+                Default: `key=` of each submit.
+            message_id: template or function: the id of a message. A repeat of an id gets the first result.
+                Default: every message is new.
+            content_id: template or function: the id is the SHA-256 of the key and this text. Default: none.
+            busy: what happens to a message whose lane is busy. "queue": it waits. "wait": it waits, but becomes a dead
+                letter if it does not begin within `wait`. "reject": `LaneBusy`. "drop": gone; the receipt says so.
+                "merge": one turn for a burst. "interrupt": the running turn is cancelled, and the next one gets its
+                messages too. "rollback": the running turn is cancelled, and older messages are superseded. "latest":
+                the running turn finishes; of those that wait only the newest stays. Default: "queue".
+            wait: seconds within which the turn must begin; only with busy="wait".
+            body: pydantic model or dataclass of the bodies. Default: plain JSON.
+            state: pydantic model, dataclass, `dict` or `list`: the state of the lane. Default: no state.
+            initial: function that makes the first state. Default: `state` itself, called without arguments.
+            state_ttl: seconds that a state lives after the last commit; it does not expire while messages wait.
+                Default: `INTURN_STATE_TTL`, else 24 hours.
+            dedup_window: seconds for which an id and its result are remembered, up to 7 days.
+                Default: `INTURN_DEDUP_WINDOW`, else 300.
+            ttl: seconds of the lease: a killed worker's turn runs elsewhere after this time. Default: 10.
+            time_limit: seconds that a turn may take; then it is cancelled, and the attempt has failed. Default: 600.
+            on_failure: "block": a failed message is tried again before those behind it, then becomes a dead letter.
+                "skip": a dead letter at once. "park": tried again; after the last attempt the lane stops until someone
+                resumes it. Default: "block".
+            attempts: attempts in all. Default: 5.
+            backoff: seconds; the random pause before another attempt is below the first number, which doubles each time
+                up to the second. Default: (1, 60).
+            max_waiting: more messages than this in one lane are refused with `MailboxFull`. Default: 10,000.
+            priority: -1000 to 1000; higher goes first. Default: 0.
+            quiet: seconds of silence before a burst begins; only with busy="merge". Default: none.
+            max_quiet: seconds after the first message at which a burst begins at the latest. Default: 10 times `quiet`.
+            max_burst: the most messages in one turn, 2 to 200; with "merge" and "interrupt". Default: 20.
+            cut: a `Cut`, or a function of the body: `True` ends the quiet time at once. Default: none.
+            interruptible: messages of other handlers, and inline turns, may interrupt its turns. Default: `False`.
+            unless_newer: a turn that would commit while newer messages wait runs again with them instead, at most
+                three times. Default: `False`.
+            version: of this code, 1 to 100: workers with an older version leave its messages and states alone.
+                Default: 1.
+            shares: template or function: a plain Redis key that its turns also hold, for services that lock by it.
+                Default: none.
         """
 
         def register(run: F) -> F:
@@ -220,14 +270,29 @@ class InTurn:
     ) -> Receipt:
         """Put a message into its lane. When this returns, the store has it.
 
-        `priority`: instead of the handler's; higher ones come first. `delay` (seconds) or `not_before` (a datetime, or
-        Unix time): it takes its place in the lane then, and holds up nobody before; `receipt.cancel()` takes it back.
+        Args:
+            handler: the name of a registered handler.
+            body: what its `body` option says; by default anything that is JSON.
+            key: the lane. Default: the handler's `key` template.
+            message_id: text or a number. Default: the handler's `message_id` or `content_id`.
+            priority: -1000 to 1000; higher goes first. Default: the handler's.
+            delay: seconds until the message takes its place in the lane; until then it holds up nothing. Default: 0.
+            not_before: the same as a time: a datetime with its zone, or Unix time in seconds.
         """
         to = self.runtime.handler(handler)
-        return await submit(self.runtime, to, body, key, message_id, priority, delay, not_before)
+        return await submit(
+            self.runtime,
+            to,
+            body,
+            key=key,
+            message_id=message_id,
+            priority=priority,
+            delay=delay,
+            not_before=not_before,
+        )
 
     def watch(self, key: str) -> Watch:
-        """What happens in a lane while it happens: `async with app.watch(key) as events`, then `async for event`."""
+        """What happens in a lane, while it happens: `async with app.watch(key) as events:`, then `async for`."""
         return Watch(self.process, key, self._watches)
 
     def turn(
@@ -248,12 +313,23 @@ class InTurn:
         version: int = 1,
         shares: str | None = None,
     ) -> InlineTurn[Any]:
-        """An inline turn: `async with app.turn(key) as turn:`; it commits at the end of the block, if nothing raised.
+        """An inline turn: `async with app.turn(key) as turn:`. It commits at the end of the block, if nothing raised.
 
-        It stands in one order with the submitted messages. `wait`: seconds to wait for it, `None` as long as it takes.
-        `busy`: "wait" (or "queue"), "reject" (`LaneBusy` at once), or "interrupt": wait, but end the turn that runs, if
-        it allows that. `interruptible`: messages and turns that interrupt may end it: its block raises `Interrupted`.
-        `DuplicateMessage` carries the receipt of a message that runs already or was committed before.
+        Inline turns and submitted messages share one order.
+
+        Args:
+            key: the lane.
+            message_id: text or a number. If that message runs already, or was committed before, `DuplicateMessage`
+                carries its receipt. Default: every turn is new.
+            busy: "wait" or "queue": wait in order. "reject": `LaneBusy` at once. "interrupt": wait, but end the running
+                turn, if that one allows it. Default: "wait".
+            wait: seconds to wait (`LaneTimeout`); `None` for as long as it takes. Default: `None`.
+            interruptible: messages and turns that interrupt may end it; its block then raises `Interrupted`.
+                Default: `False`.
+            shares: a plain Redis key that it also holds. Default: none.
+
+        `state`, `initial`, `state_ttl`, `dedup_window`, `ttl`, `time_limit`, `max_waiting` and `version` are as for
+        `handler`.
         """
         timing = self.runtime.timing
         if not (state_ttl is dedup_window is ttl is time_limit is None):
@@ -269,28 +345,28 @@ class InTurn:
         return InlineTurn(
             self.runtime,
             key,
-            message_id,
-            busy,
-            wait,
-            state,
-            initial,
-            timing,
-            max_waiting,
-            interruptible,
-            shares,
-            version,
+            message_id=message_id,
+            busy=busy,
+            wait=wait,
+            state=state,
+            initial=initial,
+            timing=timing,
+            max_waiting=max_waiting,
+            interruptible=interruptible,
+            shares=shares,
+            version=version,
         )
 
     async def run(self, concurrency: int = 10, grace: arguments.Seconds = 30) -> None:
-        """Work until SIGTERM or SIGINT (or until cancelled): any number of processes may do so.
+        """Work until SIGTERM or SIGINT, or until cancelled. Any number of processes may do so.
 
-        On a signal no new turns are taken; running ones have `grace` seconds, and what is left then is handed back
-        untouched.
+        On a signal no new turns are taken. The running ones get `grace` seconds, and what is left then is handed back
+        untouched. `concurrency`: how many turns run at once.
         """
         if not self.runtime.handlers:
             raise SettingsError("there is nothing to run: register a handler first, with @app.handler(…)")
-        most = arguments.whole(concurrency, "concurrency", 1, 10_000)
-        worker = Worker(self.runtime, most, arguments.seconds(grace, "grace", allow_zero=True))
+        turns_at_once = arguments.whole(concurrency, "concurrency", 1, 10_000)
+        worker = Worker(self.runtime, turns_at_once, arguments.seconds(grace, "grace", allow_zero=True))
         with stops_on_signals(worker):
             await worker.run()
 

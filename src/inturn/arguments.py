@@ -1,9 +1,11 @@
-"""Bad input is refused here, with the field and the value in the message."""
+"""Checks arguments. Bad input raises an `ArgumentError` that names the field and shows the value."""
 
 from __future__ import annotations
 
 import math
 from datetime import timedelta
+
+from inturn.errors import ArgumentError, ArgumentTypeError
 
 MAX_NAME_BYTES = 512
 MAX_TTL_S = 7 * 86400.0
@@ -15,47 +17,47 @@ Seconds = float | int | timedelta
 
 def name(value: object, field: str = "name") -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{field}={value!r}: must be text, not {type(value).__name__}")
+        raise ArgumentTypeError(field, f"must be text, not {type(value).__name__}", value)
     if not value:
-        raise ValueError(f"{field}='': must not be empty")
+        raise ArgumentError(field, "must not be empty", value)
     try:
         size = len(value.encode())
     except UnicodeEncodeError as error:
-        raise ValueError(f"{field}={value!r}: is not valid text: {error}") from None
+        raise ArgumentError(field, f"is not valid text: {error}", value) from None
     if size > MAX_NAME_BYTES:
-        raise ValueError(f"{field}={value[:40]!r}…: is {size} bytes long, at most {MAX_NAME_BYTES} are allowed")
+        raise ArgumentError(field, f"is {size} bytes long, at most {MAX_NAME_BYTES} are allowed", value[:40] + "…")
     if "\0" in value:
-        raise ValueError(f"{field}={value!r}: must not contain NUL")
+        raise ArgumentError(field, "must not contain NUL", value)
     return value
 
 
-def seconds(value: object, field: str, *, allow_zero: bool = False, most: float = MAX_TTL_S) -> float:
+def seconds(value: object, field: str, *, allow_zero: bool = False, maximum: float = MAX_TTL_S) -> float:
     if isinstance(value, timedelta):
         value = value.total_seconds()
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{field}={value!r}: must be a number of seconds, not {type(value).__name__}")
+        raise ArgumentTypeError(field, f"must be a number of seconds, not {type(value).__name__}", value)
     if math.isnan(value) or math.isinf(value):
-        raise ValueError(f"{field}={value!r}: must be a finite number of seconds")
+        raise ArgumentError(field, "must be a finite number of seconds", value)
     if value < 0 or (value == 0 and not allow_zero):
-        raise ValueError(f"{field}={value!r}: must be greater than 0 seconds")
-    if value > most:
-        raise ValueError(f"{field}={value!r}: at most {most:g} seconds are allowed")
+        raise ArgumentError(field, "must be greater than 0 seconds", value)
+    if value > maximum:
+        raise ArgumentError(field, f"at most {maximum:g} seconds are allowed", value)
     return float(value)
 
 
 def ttl(value: object, field: str = "ttl") -> float:
     life = seconds(value, field)
     if life < 0.001:
-        raise ValueError(f"{field}={value!r}: must be at least a millisecond")
+        raise ArgumentError(field, "must be at least a millisecond", value)
     return life
 
 
 def wait(value: object, field: str = "wait") -> float | None:
-    return None if value is None else seconds(value, field, allow_zero=True, most=365 * 86400.0)
+    return None if value is None else seconds(value, field, allow_zero=True, maximum=365 * 86400.0)
 
 
 def waits_for(blocking: bool | None, blocking_timeout: Seconds | None, default: float | None) -> float | None:
-    """What redis-py's two arguments of `acquire` mean together, in seconds (`None`: as long as it takes)."""
+    """What redis-py's two arguments of `acquire` mean together, in seconds; `None` for as long as it takes."""
     if blocking is False:
         return 0.0
     if blocking_timeout is not None:
@@ -63,9 +65,9 @@ def waits_for(blocking: bool | None, blocking_timeout: Seconds | None, default: 
     return None if blocking else default
 
 
-def whole(value: object, field: str, least: int, most: int) -> int:
+def whole(value: object, field: str, minimum: int, maximum: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{field}={value!r}: must be a whole number, not {type(value).__name__}")
-    if not least <= value <= most:
-        raise ValueError(f"{field}={value!r}: must be between {least} and {most}")
+        raise ArgumentTypeError(field, f"must be a whole number, not {type(value).__name__}", value)
+    if not minimum <= value <= maximum:
+        raise ArgumentError(field, f"must be between {minimum} and {maximum}", value)
     return value

@@ -1,50 +1,51 @@
-"""Every error that inturn raises on purpose. A backend's own exception never leaves `store/`.
+"""Every error that inturn raises on purpose. A backend's own exception never leaves the store.
 
-    InTurnError
-    ├── SettingsError          a variable, URL or argument of the set-up is wrong (also ValueError)
-    │   ├── MissingExtra       an optional dependency is not installed; names the extra
-    │   └── DefinitionError    a workflow definition or graph is wrong; names file, line, field or node
-    ├── StoreUnavailable       the store is away, refuses, or did not answer in time
-    │   └── NotReplicated      it took the call, but too few replicas said in time that they have it
-    ├── LockError
-    │   ├── LockTimeout        not granted within `wait`; plain, retryable
-    │   ├── LockMismatch       the name is in use with another capacity
-    │   ├── AlreadyHeld        this owner holds the name already (see `reentrant=True`)
-    │   ├── NotHeld            releasing or extending what is not held
-    │   ├── LeaseLost          the lease ended under a running body or turn
-    │   │   └── Interrupted    by a newer message of its lane
-    │   ├── DeadlockDetected   a cycle of waits; this waiter was chosen to give way
-    │   └── ConversationLockError   the conversation is being answered by someone else
-    ├── AgentError
-    │   ├── AgentTimeout       the agent did not answer in time
-    │   ├── AgentUnavailable   it cannot be reached, is overloaded, or broke off
-    │   └── AgentRejected      it refused what it was asked
-    ├── ConversationError
-    │   ├── UnknownConversation   there is none of this id, or it is someone else's
-    │   ├── SessionCompleted   the workflow is completed; it takes no more turns
-    │   ├── CardNotAllowed     the definition lists no such card or action
-    │   └── WorkflowTooDeep    a graph went from node to node without end
-    └── LaneError
-        ├── UnknownHandler     no handler of this name is registered here
-        ├── BadMessage         a body, state, result or key that cannot be taken (also ValueError)
-        │   └── TooLarge       it is over the limit
-        ├── LaneBusy           the lane is busy, and the policy is `reject`
-        ├── LaneTimeout        the turn did not begin within `wait`
-        ├── MailboxFull        too many messages wait
-        ├── DuplicateMessage   an inline turn for a message that runs or ran already; carries its receipt
-        ├── OwnLane            waiting for the very lane whose turn is waiting
-        ├── StateMismatch      the stored state does not fit its schema; the lane is parked
-        ├── HandlerTimeout     the handler ran into its time limit
-        ├── HandlerFailed      the message is a dead letter; carries its errors
-        ├── Superseded         the message will not run: a newer one took its place
-        ├── MessageCancelled   the message will not run: it was cancelled
-        ├── ResultExpired      the result is not kept any more
-        ├── CommitUnknown      the store did not say whether the commit happened
-        └── HandlerSignal      raised by a handler to say how it failed
-            ├── Retry          try again, after a time
-            └── Stop           do not try again
-
-Bad arguments raise `ValueError` or `TypeError` that name the field and the value.
+InTurnError
+├── ArgumentError          an argument is invalid; names the field (also ValueError)
+│   └── ArgumentTypeError  it is of the wrong type (also TypeError)
+├── SettingsError          a variable, URL or argument of the set-up is wrong (also ValueError)
+│   ├── MissingExtra       an optional dependency is not installed; names the extra
+│   └── DefinitionError    a workflow definition or graph is wrong; names file, line, field or node
+│       └── DefinitionMissing  the workflow of a conversation is not loaded here
+├── StoreUnavailable       the store is away, refuses, or did not answer in time
+│   └── NotReplicated      it took the call, but too few replicas confirmed it in time
+├── LockError
+│   ├── LockTimeout        not granted within `wait`; plain, retryable
+│   ├── LockMismatch       the name is in use with another capacity
+│   ├── AlreadyHeld        this owner holds the name already (see `reentrant=True`)
+│   ├── NotHeld            releasing or extending what is not held
+│   ├── LeaseLost          the lease ended while a body or turn was running
+│   │   └── Interrupted    by a newer message of its lane
+│   ├── DeadlockDetected   a cycle of waits, which this waiter was chosen to break
+│   └── ConversationLockError   the conversation is being answered by someone else
+├── AgentError
+│   ├── AgentTimeout       the agent did not answer in time
+│   ├── AgentUnavailable   it cannot be reached, is overloaded, or broke off
+│   └── AgentRejected      it refused what it was asked
+├── ConversationError
+│   ├── UnknownConversation   there is none of this id, or it is someone else's
+│   ├── SessionCompleted   the workflow is completed; it takes no more turns
+│   ├── CardNotAllowed     the definition lists no such card or action
+│   └── GraphTooDeep       a graph went from node to node without end
+└── LaneError
+    ├── UnknownHandler     no handler of this name is registered here
+    ├── BadMessage         an invalid body, state, result or key (also ValueError)
+    │   └── TooLarge       it is over the limit
+    ├── LaneBusy           the lane is busy, and the policy is `reject`
+    ├── LaneTimeout        the turn did not begin within `wait`
+    ├── MailboxFull        too many messages wait
+    ├── DuplicateMessage   an inline turn for a message that runs or ran already; carries its receipt
+    ├── OwnLane            a turn waits for its own lane, which could never end
+    ├── StateMismatch      the stored state does not fit its schema; the lane is parked
+    ├── HandlerTimeout     the handler ran into its time limit
+    ├── HandlerFailed      the message is a dead letter; carries its errors
+    ├── Superseded         the message will not run: a newer one took its place
+    ├── MessageCancelled   the message will not run: it was cancelled
+    ├── ResultExpired      the result is no longer kept
+    ├── CommitUnknown      the store did not say whether the commit happened
+    └── HandlerSignal      raised by a handler to say how it failed
+        ├── Retry          try again, after a time
+        └── Stop           do not try again
 """
 
 from __future__ import annotations
@@ -54,13 +55,89 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from inturn.lanes.receipt import Receipt
 
+__all__ = [
+    "AgentError",
+    "AgentRejected",
+    "AgentTimeout",
+    "AgentUnavailable",
+    "AlreadyHeld",
+    "ArgumentError",
+    "ArgumentTypeError",
+    "BadMessage",
+    "CardNotAllowed",
+    "CommitUnknown",
+    "ConversationError",
+    "ConversationLockError",
+    "DeadlockDetected",
+    "DefinitionError",
+    "DefinitionMissing",
+    "DuplicateMessage",
+    "GraphTooDeep",
+    "HandlerFailed",
+    "HandlerSignal",
+    "HandlerTimeout",
+    "InTurnError",
+    "Interrupted",
+    "LaneBusy",
+    "LaneError",
+    "LaneTimeout",
+    "LeaseLost",
+    "LockError",
+    "LockMismatch",
+    "LockTimeout",
+    "MailboxFull",
+    "MessageCancelled",
+    "MissingExtra",
+    "NotHeld",
+    "NotReplicated",
+    "OwnLane",
+    "ResultExpired",
+    "Retry",
+    "SessionCompleted",
+    "SettingsError",
+    "StateMismatch",
+    "Stop",
+    "StoreUnavailable",
+    "Superseded",
+    "TooLarge",
+    "UnknownConversation",
+    "UnknownHandler",
+]
+
 
 class InTurnError(Exception):
-    """The root of the tree."""
+    """The root of the tree. Errors can be pickled and copied, so that they pass from process to process."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # an exception is rebuilt by its class and `args`, but ours take other arguments than they show
+        return _rebuilt, (type(self), self.args), self.__dict__
+
+
+def _rebuilt(kind: type[InTurnError], args: tuple[object, ...]) -> InTurnError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    return error
+
+
+_NOT_SHOWN = object()
+
+
+class ArgumentError(InTurnError, ValueError):
+    """An invalid argument. `field` names it; `problem` says what is wrong with it."""
+
+    def __init__(self, field: str, problem: str, value: object = _NOT_SHOWN) -> None:
+        shown = f"{field}: " if value is _NOT_SHOWN else f"{field}={value!r}: "
+        super().__init__(shown + problem)
+        self.field = field
+        self.problem = problem
+
+
+class ArgumentTypeError(ArgumentError, TypeError):
+    """An argument of the wrong type."""
 
 
 class SettingsError(InTurnError, ValueError):
-    """Something in the set-up is wrong; the message names it and says what to do."""
+    """Something in the set-up is wrong. The message names it and says what to do."""
 
 
 class MissingExtra(SettingsError):
@@ -72,19 +149,28 @@ class MissingExtra(SettingsError):
 
 
 class DefinitionError(SettingsError):
-    """A workflow definition or graph cannot be used. `problems` are all that were found, one sentence each."""
+    """A workflow definition or graph cannot be used. `problems` lists all that was found, one sentence each."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
         self.problems = problems
 
 
+class DefinitionMissing(DefinitionError):
+    """A conversation is in a workflow that this process has not loaded."""
+
+    def __init__(self, conversation_id: str, definition: str) -> None:
+        super().__init__([f"conversation {conversation_id!r} is in workflow {definition!r}, which is not loaded"])
+        self.conversation_id = conversation_id
+        self.definition = definition
+
+
 class StoreUnavailable(InTurnError):
-    """The store did not take the call. Nothing is assumed; `__cause__` says why."""
+    """The store did not confirm the call, which may or may not have happened. `__cause__` says why."""
 
 
 class NotReplicated(StoreUnavailable):
-    """The store did it, but fewer replicas than asked for have it: a failover now could lose it. A repeat is safe."""
+    """The store did it, but too few replicas confirmed it in time: a failover could lose it. A repeat is safe."""
 
 
 class LockError(InTurnError):
@@ -92,7 +178,7 @@ class LockError(InTurnError):
 
 
 class LockTimeout(LockError):
-    """The lock was not granted in the time that the caller was willing to wait."""
+    """The lock was not granted within the time to wait."""
 
     def __init__(self, name: str, waited_s: float, holder: str | None = None) -> None:
         by = f"; held by {holder}" if holder else ""
@@ -103,7 +189,7 @@ class LockTimeout(LockError):
 
 
 class LockMismatch(LockError):
-    """The name is in use with another capacity, so the two callers mean different locks."""
+    """The name is in use with another capacity: the two callers mean different locks."""
 
     def __init__(self, name: str, asked: int, found: int) -> None:
         super().__init__(
@@ -136,7 +222,7 @@ class NotHeld(LockError):
 
 
 class LeaseLost(LockError):
-    """The lease ended while its body ran. What the body wrote elsewhere may be stale: use the fence."""
+    """The lease ended while its body ran. What the body writes elsewhere may be stale: use the fence."""
 
     def __init__(self, name: str, fence: int, why: str) -> None:
         super().__init__(f"the lease on {name!r} (fence {fence}) was lost: {why}")
@@ -146,11 +232,11 @@ class LeaseLost(LockError):
 
 
 class Interrupted(LeaseLost):
-    """A newer message of the lane has ended this turn. Nothing of it was written."""
+    """A newer message of the lane ended this turn. Nothing from this turn was written."""
 
 
 class DeadlockDetected(LockError):
-    """A cycle of waits was seen twice; the youngest waiter of it gives way."""
+    """A cycle of waits was seen twice. Its youngest waiter gets this error, so that the others can go on."""
 
     def __init__(self, name: str, cycle: list[str]) -> None:
         super().__init__(f"waiting for {name!r} would never end: {' -> '.join(cycle)}")
@@ -167,7 +253,7 @@ class ConversationLockError(LockError):
 
 
 class AgentError(InTurnError):
-    """The root of what agents raise. `said`: what the provider said, as far as it said anything."""
+    """The root of what agents raise. `said`: the provider's own words, if there were any."""
 
     def __init__(self, agent: str, why: str, said: str = "") -> None:
         super().__init__(f"agent {agent!r} {why}" + (f": {said}" if said else ""))
@@ -177,7 +263,7 @@ class AgentError(InTurnError):
 
 
 class AgentTimeout(AgentError):
-    """The agent did not answer within its time."""
+    """The agent did not answer in time."""
 
 
 class AgentUnavailable(AgentError):
@@ -193,7 +279,7 @@ class ConversationError(InTurnError):
 
 
 class UnknownConversation(ConversationError):
-    """There is no such conversation, its life is over, or it belongs to someone else: which of these is not told."""
+    """There is no such conversation, it has expired, or it belongs to someone else. The error does not tell which."""
 
     def __init__(self, conversation_id: str) -> None:
         super().__init__(f"there is no conversation {conversation_id!r}; begin a new one")
@@ -209,20 +295,20 @@ class SessionCompleted(ConversationError):
 
 
 class CardNotAllowed(ConversationError):
-    """The definition of the workflow does not list this card, or not this action of it."""
+    """The workflow's definition does not list this card, or this action of it."""
 
     def __init__(self, card_id: str, why: str) -> None:
         super().__init__(f"card {card_id!r}: {why}")
         self.card_id = card_id
 
 
-class WorkflowTooDeep(ConversationError):
-    """The graph of a project went from node to node without coming to rest. `path` are the nodes it went through."""
+class GraphTooDeep(ConversationError):
+    """A project's graph went from node to node without ever waiting. `path` lists the nodes it went through."""
 
-    def __init__(self, path: list[str], most: int) -> None:
+    def __init__(self, path: list[str], limit: int) -> None:
         super().__init__(
-            f"the workflow went through more than {most} nodes in one turn: {' -> '.join(path[-6:])}; "
-            "let it wait for the visitor somewhere on this way"
+            f"the graph went through more than {limit} nodes in one turn: {' -> '.join(path[-6:])}; "
+            "make it wait for the visitor somewhere on this path"
         )
         self.path = path
 
@@ -235,20 +321,27 @@ class UnknownHandler(LaneError):
     """No handler of this name is registered in this process."""
 
     def __init__(self, name: str, known: list[str]) -> None:
-        there_are = f"there are {', '.join(known)}" if known else "there is none: decorate one with @app.handler(…)"
+        there_are = f"known: {', '.join(known)}" if known else "there are none: decorate one with @app.handler(…)"
         super().__init__(f"no handler {name!r} is registered here; {there_are}")
         self.name = name
 
 
 class BadMessage(LaneError, ValueError):
-    """A body, state, result or key that cannot be taken; the message names the field."""
+    """An invalid body, state, result or key. `field` names the argument, or is '' if it is not one."""
+
+    def __init__(self, message: str, field: str = "", problem: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+        self.problem = problem or message.removeprefix(f"{field}: ")
 
 
 class TooLarge(BadMessage):
     """Over the limit; nothing was written."""
 
     def __init__(self, what: str, size: int, limit: int) -> None:
-        super().__init__(f"{what} is {size} bytes long, at most {limit} are allowed; keep it elsewhere and pass a name")
+        super().__init__(
+            f"{what} is {size} bytes long, at most {limit} are allowed; store it elsewhere, and send a reference to it"
+        )
         self.size = size
         self.limit = limit
 
@@ -272,7 +365,7 @@ class LaneBusy(LaneError):
 
 
 class LaneTimeout(LaneError):
-    """The turn did not begin in the time that the caller was willing to wait."""
+    """The turn did not begin within the time to wait."""
 
     def __init__(self, key: str, waited_s: float) -> None:
         super().__init__(f"lane {key!r}: the turn did not begin within {waited_s:.3g} s")
@@ -281,7 +374,7 @@ class LaneTimeout(LaneError):
 
 
 class MailboxFull(LaneError):
-    """As many messages as may wait in this lane do so."""
+    """The mailbox of this lane is full."""
 
     def __init__(self, key: str, waiting: int) -> None:
         super().__init__(f"lane {key!r} is full: {waiting} messages wait; try again later, or raise max_waiting")
@@ -300,7 +393,7 @@ class DuplicateMessage(LaneError):
 
 
 class OwnLane(LaneError):
-    """A turn would wait for its own lane, which goes on only when the turn ends."""
+    """A turn would wait for its own lane, which goes on only after the turn has ended."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"a turn of lane {key!r} cannot wait for that lane: it would wait for itself")
@@ -308,11 +401,11 @@ class OwnLane(LaneError):
 
 
 class StateMismatch(LaneError):
-    """The state was written by another version of the code. It was not touched, and the lane is parked."""
+    """Another version of the code wrote the state. It was not touched, and the lane is parked."""
 
     def __init__(self, key: str, why: str, needs: int = 0, *, is_lane: bool = True) -> None:
         if needs:
-            to_do = f"; it is for workers that run version {needs}: the lane waits for one"
+            to_do = f"; only workers on version {needs} can read it, and the lane waits for one"
         elif is_lane:
             to_do = f"; the lane is parked: deploy code that reads it, then run: inturn lanes resume {key}"
         else:
@@ -325,7 +418,7 @@ class StateMismatch(LaneError):
 
 
 class HandlerTimeout(LaneError):
-    """The handler ran into its time limit; the attempt has failed."""
+    """The handler reached its time limit, and the attempt has failed."""
 
     def __init__(self, key: str, limit_s: float) -> None:
         super().__init__(f"the turn of lane {key!r} took longer than its time limit of {limit_s:g} s")
@@ -334,7 +427,7 @@ class HandlerTimeout(LaneError):
 
 
 class HandlerFailed(LaneError):
-    """The message failed for good and is a dead letter. `errors` are all that were kept, the last one last."""
+    """The message failed for good and is a dead letter. `errors` has all that were kept, the newest last."""
 
     def __init__(self, key: str, message_id: str, attempts: int, errors: list[dict[str, object]]) -> None:
         last = errors[-1] if errors else {"type": "Error", "message": "no error was kept"}
@@ -349,7 +442,7 @@ class HandlerFailed(LaneError):
 
 
 class Superseded(LaneError):
-    """A newer message of its handler took the place of this one (`latest`, `rollback`): it will never run."""
+    """A newer message of its handler replaced this one (`latest`, `rollback`). It will never run."""
 
     def __init__(self, key: str, message_id: str) -> None:
         super().__init__(f"message {message_id!r} of lane {key!r} was superseded by a newer one, and will not run")
@@ -367,21 +460,21 @@ class MessageCancelled(LaneError):
 
 
 class ResultExpired(LaneError):
-    """The duplicate window of the message is over (or it was removed), and its result went with it."""
+    """The message's duplicate window is over (or it was removed), and its result is gone with it."""
 
     def __init__(self, key: str, message_id: str) -> None:
         super().__init__(
-            f"the result of message {message_id!r} of lane {key!r} is not kept any more; a longer dedup_window keeps it"
+            f"the result of message {message_id!r} of lane {key!r} is no longer kept; raise dedup_window to keep it"
         )
         self.key = key
         self.message_id = message_id
 
 
 class CommitUnknown(LaneError):
-    """The store went away during the commit: all of it happened, or nothing. A repeat of the message finds out."""
+    """The store went away during the commit: either all of it happened or nothing. Repeat the message to find out."""
 
     def __init__(self, key: str, fence: int) -> None:
-        super().__init__(f"whether the turn of lane {key!r} (fence {fence}) was committed is not known")
+        super().__init__(f"it is not known whether the turn of lane {key!r} (fence {fence}) was committed")
         self.key = key
         self.fence = fence
 
@@ -391,17 +484,17 @@ class HandlerSignal(LaneError):
 
 
 class Retry(HandlerSignal):
-    """Try this message again after so many seconds (`None`: after the usual backoff). The attempt counts."""
+    """Try this message again after `after` seconds (`None`: after the usual backoff). The attempt counts."""
 
     def __init__(self, why: str = "asked for another attempt", *, after: float | None = None) -> None:
         if after is not None and not 0.0 <= after < float("inf"):
-            raise ValueError(f"after={after!r}: must be a number of seconds, 0 or more")
+            raise ArgumentError("after", "must be a number of seconds, 0 or more", after)
         super().__init__(why)
         self.after = after
 
 
 class Stop(HandlerSignal):
-    """Do not try this message again: to the dead letters with it."""
+    """Do not try this message again: it becomes a dead letter."""
 
     def __init__(self, why: str = "the handler gave up on it") -> None:
         super().__init__(why)

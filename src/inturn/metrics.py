@@ -1,7 +1,7 @@
-"""Prometheus metrics, by the words of the glossary.
+"""Prometheus metrics, named by the same words as the API.
 
-Waiting and holding times are observed for every lock, where prometheus-client's own histogram was measurable
-(docs/decisions/004): `Times` counts into a list, and is turned into a Prometheus histogram when it is asked for.
+Waiting and holding times are observed for every lock, and there prometheus-client's own histogram was slow enough to
+measure. `Times` counts into a list instead, and becomes a Prometheus histogram only when it is collected.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Times(Collector):
 
 acquisitions = Counter("inturn_lock_acquisitions", "Lock requests by how they ended.", ["outcome"])
 acquired = acquisitions.labels("granted")
-wait_seconds = Times("inturn_lock_wait_seconds", "From asking for a lock to its grant.")
+wait_seconds = Times("inturn_lock_wait_seconds", "From the request for a lock to its grant.")
 hold_seconds = Times("inturn_lock_hold_seconds", "From grant to release.")
 lost = Counter("inturn_lock_lost", "Leases that ended under their holder.", ["why"])
 
@@ -63,7 +63,7 @@ conversation_contentions = Counter(
 dead_letters = Gauge("inturn_dead_letters", "Messages that failed for good.")
 
 agent_calls = Counter("inturn_agent_calls", "Calls of agents by how they ended.", ["agent", "outcome"])
-agent_seconds = Times("inturn_agent_seconds", "What an agent took for a call, without its reader's time.")
+agent_seconds = Times("inturn_agent_seconds", "How long an agent took for a call, without the time its reader took.")
 agent_breaker_open = Gauge("inturn_agent_breaker_open", "Whether an agent is left alone after failures.", ["agent"])
 
 beats = Counter("inturn_renewals", "Heartbeats: each renews every lease of the process.", ["outcome"])
@@ -71,4 +71,4 @@ beats_confirmed = beats.labels("confirmed")
 beats_failed = beats.labels("failed")
 
 store_up = Gauge("inturn_store_up", "Whether the store answered the last heartbeat.")
-store_failures = Counter("inturn_store_failures", "Calls that the store did not take, by verb.", ["verb"])
+store_failures = Counter("inturn_store_failures", "Calls that the store did not confirm, by verb.", ["verb"])

@@ -1,7 +1,7 @@
-"""The environment, read in one place: `INTURN_*` first, then the names that people already have.
+"""The environment, read in one place: `INTURN_*` first, then the names that people already use.
 
-A `Settings` is frozen and was checked as a whole when it was made. A `SettingsError` names every
-bad variable as the user set it, and never shows a password.
+A `Settings` is frozen, and was checked as a whole when it was made. A `SettingsError` names every bad variable as the
+user set it, and never shows a password.
 """
 
 from __future__ import annotations
@@ -35,9 +35,12 @@ STORE_SCHEMES = (
 
 AGENTS = ("offline", "openai", "copilot_studio")
 
+NOT_A_SETTING = "INTURN_REDIS_SERVER"
+"""For tests and benchmarks, which read it themselves. Whoever has set it can run inturn all the same."""
+
 
 def mask(text: str) -> str:
-    """`text` without the passwords of a URL, also where the URL is malformed."""
+    """Returns `text` without the passwords of a URL, even if the URL is malformed."""
     text = re.sub(r"(?i)((?:password|passwd|secret|token)=)[^&#]*", r"\1***", text)
     scheme, separator, rest = text.partition("://") if "://" in text else ("", "", text)
     user, at, host = rest.rpartition("@")
@@ -47,7 +50,7 @@ def mask(text: str) -> str:
 
 
 def _must(sentence: str) -> WrapValidator:
-    """Whatever is wrong with the value, say what it must be."""
+    """Whatever is wrong with the value, the error says what it must be."""
 
     def check(value: Any, inner: ValidatorFunctionWrapHandler) -> Any:
         try:
@@ -62,7 +65,7 @@ def _url(*schemes: str, needs_host: bool = False) -> AfterValidator:
     def check(value: str) -> str:
         parts = urlsplit(value)
         hosts = parts.netloc.rpartition("@")[2].split(",")
-        if "://" not in value or (schemes and parts.scheme not in schemes):
+        if "://" not in value or parts.scheme not in schemes:
             raise ValueError("not one of the schemes")
         if not any(hosts) and (needs_host or not parts.path.strip("/")):
             raise ValueError("leads nowhere")
@@ -91,9 +94,7 @@ Namespace = Annotated[
 Partitions = Annotated[int, Field(ge=1, le=1024), _must("be a whole number from 1 to 1024")]
 Replicas = Annotated[int, Field(ge=0, le=100), _must("be a whole number from 0 to 100")]
 StoreUrl = Annotated[str, _url(*STORE_SCHEMES), _must(_schemes(STORE_SCHEMES))]
-AmqpUrl = Annotated[str, _url("amqp", "amqps", needs_host=True), _must(_schemes(("amqp", "amqps")))]
 HttpUrl = Annotated[str, _url("http", "https", needs_host=True), _must(_schemes(("http", "https")))]
-DatabaseUrl = Annotated[str, _url(), _must("be a URL such as postgresql://user@host/name")]
 AgentNames = Annotated[
     tuple[Literal["offline", "openai", "copilot_studio"], ...],
     Field(min_length=1),
@@ -113,7 +114,7 @@ LogLevel = Annotated[
 
 
 class Settings(BaseModel):
-    """Every setting, with the variables it is read from; of these the first that is set counts."""
+    """Every setting, with the variables it is read from. The first of them that is set counts."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -127,7 +128,7 @@ class Settings(BaseModel):
     url: StoreUrl = Field("sqlite:///inturn.db", validation_alias=AliasChoices("INTURN_URL", "REDIS_URL"))
     namespace: Namespace = Field("inturn", validation_alias=AliasChoices("INTURN_NAMESPACE"))
     partitions: Partitions | None = Field(None, validation_alias=AliasChoices("INTURN_PARTITIONS"))
-    """`None` is what the store has by default: 1 on a single server, 16 on a cluster."""
+    """`None`: the store's default, 1 on a single server and 16 on a cluster."""
     replicas: Replicas = Field(0, validation_alias=AliasChoices("INTURN_REPLICAS"))
     store_timeout: Seconds = Field(5.0, validation_alias=AliasChoices("INTURN_STORE_TIMEOUT"))
     allow_eviction: Switch = Field(False, validation_alias=AliasChoices("INTURN_ALLOW_EVICTION"))
@@ -136,16 +137,11 @@ class Settings(BaseModel):
         300.0, validation_alias=AliasChoices("INTURN_DEDUP_WINDOW", "SEND_AI_RESPONSE_DEDUP_EXPIRATION")
     )
     state_ttl: Seconds = Field(86_400.0, validation_alias=AliasChoices("INTURN_STATE_TTL", "REDIS_TTL"))
-    rabbitmq_url: AmqpUrl | None = Field(None, validation_alias=AliasChoices("INTURN_RABBITMQ_URL", "RABBITMQ_URL"))
-    database_url: DatabaseUrl | None = Field(None, validation_alias=AliasChoices("INTURN_DATABASE_URL", "DATABASE_URL"))
-    tasks_service_base_url: HttpUrl | None = Field(
-        None, validation_alias=AliasChoices("INTURN_TASKS_SERVICE_BASE_URL", "TASKS_SERVICE_BASE_URL")
-    )
     agent: AgentNames = Field(("offline",), validation_alias=AliasChoices("INTURN_AGENT"))
-    """In the order in which they are asked."""
+    """In the order in which they are tried."""
     agent_timeout: Seconds = Field(60.0, validation_alias=AliasChoices("INTURN_AGENT_TIMEOUT"))
     offline_pace: Pause | None = Field(None, validation_alias=AliasChoices("INTURN_OFFLINE_PACE"))
-    """How long the offline agent waits after each word. `None`: `inturn serve` lets people see it write."""
+    """How long the offline agent waits after each word. `None`: `inturn serve` picks a pace that people can follow."""
     openai_base_url: HttpUrl | None = Field(
         None, validation_alias=AliasChoices("INTURN_OPENAI_BASE_URL", "OPENAI_BASE_URL")
     )
@@ -171,7 +167,6 @@ class Settings(BaseModel):
     share_visitor_lock: Switch = Field(False, validation_alias=AliasChoices("INTURN_SHARE_VISITOR_LOCK"))
     """Whether answering a visitor also holds the plain key `ai:lock:visitor:{visitor_uid}`."""
     log_level: LogLevel = Field("INFO", validation_alias=AliasChoices("INTURN_LOG_LEVEL"))
-    redis_server: str | None = Field(None, validation_alias=AliasChoices("INTURN_REDIS_SERVER"))
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         for name, value in super().__repr_args__():
@@ -179,13 +174,13 @@ class Settings(BaseModel):
 
 
 def variables() -> list[list[str]]:
-    """The variables of each setting, in the order in which they are looked for."""
+    """Returns the variables of each setting, in the order in which they are looked up."""
     aliases = (field.validation_alias for field in Settings.model_fields.values())
     return [[str(name) for name in alias.choices] for alias in aliases if isinstance(alias, AliasChoices)]
 
 
 def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
-    """The settings of `environ` (the process's own, if none is given). An empty variable is not set."""
+    """Returns the settings from `environ`, by default the process's own. An empty variable counts as not set."""
     source = os.environ if environ is None else environ
     given = {name: value for name, value in source.items() if value.strip()}
     wrong = _unknown(given)
@@ -205,8 +200,8 @@ def _unknown(given: Iterable[str]) -> list[str]:
     ours = [name for names in variables() for name in names if name.startswith("INTURN_")]
     wrong = []
     for name in given:
-        if name.startswith("INTURN_") and name not in ours:
+        if name.startswith("INTURN_") and name not in ours and name != NOT_A_SETTING:
             nearest = difflib.get_close_matches(name, ours, n=1, cutoff=0.75)
-            hint = f"did you mean {nearest[0]}?" if nearest else ".env.example lists them all"
+            hint = f"did you mean {nearest[0]}?" if nearest else "inturn.settings.Settings lists them all"
             wrong.append(f"{name}: there is no such setting; {hint}")
     return wrong

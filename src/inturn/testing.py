@@ -1,6 +1,6 @@
-"""What users need to test their handlers: a store in memory, a clock that is moved by hand, and `drain`.
+"""What you need to test your handlers: a store in memory, a clock that you move by hand, and `drain`.
 
-`drain` runs what is ready in the current task, by the same turns that a worker takes, until nothing is ready.
+`drain` runs in the current task what is ready, by the same turns that a worker takes, until nothing is ready.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from itertools import permutations
 from typing import Any, Literal
 from weakref import WeakSet
 
+from inturn import arguments
 from inturn.app import InTurn
-from inturn.errors import HandlerFailed, HandlerSignal, LeaseLost
-from inturn.lanes import text
-from inturn.lanes.turn import Turn
+from inturn.errors import ArgumentError, HandlerFailed, HandlerSignal, LeaseLost
+from inturn.lanes import codec
+from inturn.lanes.executor import take_turn
 from inturn.lanes.lease import INTERRUPTED
 from inturn.lanes.runtime import Runtime
-from inturn.lanes.executor import take_turn
-from inturn import arguments
+from inturn.lanes.turn import Turn
 from inturn.settings import Settings
 from inturn.store.lane import Given, read_ident
 
 MEMORY_URL = "sqlite:///:memory:"
-"""A store that only the app which opens it sees, and that is gone when it closes."""
+"""A store that only the app which opens it can see. It is gone when the app closes."""
 
 MAX_ADVANCE_S = 100 * 366 * 86400.0
 
@@ -35,11 +35,11 @@ _draining: WeakSet[Runtime] = WeakSet()
 
 
 class ManualClock:
-    """The time of a store, which stands still until it is moved: `InTurn(MEMORY_URL, wall=clock.read_us)`."""
+    """A store's time, which stands still until it is moved: `InTurn(MEMORY_URL, wall=clock.read_us)`."""
 
     def __init__(self, start: datetime = datetime(2030, 1, 1, tzinfo=UTC)) -> None:
         if start.tzinfo is None:
-            raise ValueError(f"start={start!r}: must have a time zone, such as tzinfo=UTC")
+            raise ArgumentError("start", "must have a time zone, such as tzinfo=UTC", start)
         self._now_us = round(start.timestamp() * 1_000_000)
 
     @property
@@ -52,14 +52,14 @@ class ManualClock:
 
     def advance(self, by: arguments.Seconds) -> None:
         """Seconds, or a `timedelta`; time does not run backwards."""
-        self._now_us += round(arguments.seconds(by, "by", allow_zero=True, most=MAX_ADVANCE_S) * 1_000_000)
+        self._now_us += round(arguments.seconds(by, "by", allow_zero=True, maximum=MAX_ADVANCE_S) * 1_000_000)
 
 
 def app_for_tests(clock: ManualClock | None = None, *, like: InTurn | None = None, **options: Any) -> InTurn:
-    """An app on a store in memory, with the default settings, whatever the environment says.
+    """Returns an app on a store in memory, with the default settings, whatever the environment says.
 
-    `like` another app: with its settings and its handlers. (A handler that uses the other app itself, rather than its
-    turn, goes on using that.)
+    `like`: take the settings and the handlers of that app. A handler that uses that app itself, rather than its turn,
+    goes on using it.
     """
     options.setdefault("settings", Settings() if like is None else like.settings)
     app = InTurn(MEMORY_URL, wall=None if clock is None else clock.read_us, **options)
@@ -72,9 +72,9 @@ def app_for_tests(clock: ManualClock | None = None, *, like: InTurn | None = Non
 class Ran:
     """One turn that `drain` took.
 
-    `retry`: it failed and waits for its next attempt. `split`: each message of its burst does, by itself. `dead`: it is
-    a dead letter. `park`: its lane stopped. `interrupted`: by a newer message. `lost`: its lease was lost under it.
-    Nothing was written by any of these.
+    `committed`: it is real. All others wrote nothing. `retry`: it failed, and waits for its next attempt. `split`: each
+    message of its burst waits for its own. `dead`: it is a dead letter. `park`: its lane stopped.
+    `interrupted`: a newer message ended it. `lost`: its lease ended while it ran.
     """
 
     key: str
@@ -87,25 +87,25 @@ class Ran:
     """What the handler raised; `HandlerFailed` if the turn failed outside of it, `LeaseLost` if it was lost."""
     retry_in: timedelta | None = None
     ids: tuple[str, ...] = ()
-    """Of all messages that the turn began with; `id` is the first."""
+    """The ids of all messages that the turn began with; `id` is the first of them."""
 
 
 async def drain(app: InTurn, *, limit: int = 1000, raise_errors: bool = False) -> list[Ran]:
-    """Run every message that is ready now, and what those turns send, one after the other; answers what happened.
+    """Run every message that is ready now, and what those turns send, one after the other. Returns what happened.
 
-    What waits for a later attempt stays: advance the clock, and drain again. With `raise_errors` the first error is
-    raised, after its turn has ended as it would for a worker (`Retry` and `Stop` are no errors). A handler must not
-    wait for the result of another message here: nobody else runs it. Synchronous code drains by
+    A message that waits for a later attempt stays: advance the clock, and drain again. `raise_errors`: raise the first
+    error, after its turn has ended as it would for a worker (`Retry` and `Stop` do not count as errors). A handler must
+    not wait for the result of another message here: nobody else runs it. Synchronous code drains with
     `app.runner.run(drain(app.inner))`.
     """
     runtime = app.runtime
-    most = arguments.whole(limit, "limit", 1, 1_000_000)
+    max_turns = arguments.whole(limit, "limit", 1, 1_000_000)
     if runtime in _draining:
-        raise RuntimeError("this app is being drained already; await one drain after the other, outside of handlers")
+        raise RuntimeError("this app is being drained already; await one drain after another, outside of handlers")
     _draining.add(runtime)
     try:
         await runtime.process.ready()
-        return await _drain(runtime, most, raise_errors)
+        return await _drain(runtime, max_turns, raise_errors)
     finally:
         _draining.discard(runtime)
         if runtime.process.is_ready and not runtime.workers:
@@ -144,7 +144,7 @@ async def _claim(runtime: Runtime) -> Given | None:
 
 
 async def _bring_sends(runtime: Runtime) -> None:
-    """What was sent to another partition may still be on its way there."""
+    """Sends to other partitions may still be on their way."""
     store = runtime.process.store
     for source, target in permutations(range(store.partitions), 2):
         while await store.forward(source, target):
@@ -162,13 +162,13 @@ async def _take(runtime: Runtime, given: Given) -> Ran:
     with _overheard(runtime, name) as heard:
         await take_turn(runtime, given, given.state, goes_on=lambda: False)
     ran = partial(Ran, given.key, name, message_id, attempt, ids=tuple(read_ident(m.ident)[1] for m in given.messages))
-    if heard.turn is not None and heard.turn.lease.why_lost == INTERRUPTED:
+    if heard.turn is not None and heard.turn._lease.why_lost == INTERRUPTED:
         return ran("interrupted")
     became = await store.attend(given.key, given.ident)
     if became.status == "done":
-        return ran("committed", text.read(became.result))
+        return ran("committed", codec.read_json(became.result))
     if became.status == "unknown" and heard.turn is not None and heard.error is None and not heard.turn.lost:
-        return ran("committed", heard.result)  # its duplicate window is over already
+        return ran("committed", heard.result)  # its duplicate window is already over
     if became.status == "dead":
         return ran("dead", error=heard.error or _kept(given, attempt, became.errors))
     lane = await store.lane(given.key, 1000)
@@ -184,9 +184,9 @@ async def _take(runtime: Runtime, given: Given) -> Ran:
 
 
 def _kept(given: Given, attempt: int, errors: tuple[str, ...], why: str = "") -> HandlerFailed:
-    """The error of a turn that failed outside of its handler: a state or a body that does not fit, a bad result."""
-    told = [json.loads(error) for error in errors] or [{"type": "StateMismatch", "message": why}]
-    return HandlerFailed(given.key, read_ident(given.ident)[1], attempt, told)
+    """The error of a turn that failed outside of its handler: a state or body that does not fit, or a bad result."""
+    kept = [json.loads(error) for error in errors] or [{"type": "StateMismatch", "message": why}]
+    return HandlerFailed(given.key, read_ident(given.ident)[1], attempt, kept)
 
 
 @dataclass(slots=True)
@@ -198,7 +198,7 @@ class _Heard:
 
 @contextmanager
 def _overheard(runtime: Runtime, name: str) -> Iterator[_Heard]:
-    """What a handler returns or raises, before the store has it as text."""
+    """Catches what a handler returns or raises, before it becomes text."""
     heard, handler = _Heard(), runtime.handlers[name]
 
     async def run(turn: Turn[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Who answers: one file per provider, one protocol.
+"""Agents answer in conversations: one protocol, and a folder for each provider.
 
 No provider's package is imported before its agent is made.
 """

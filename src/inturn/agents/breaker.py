@@ -1,6 +1,6 @@
-"""A circuit breaker: who failed often in a row is left alone for a while, and then asked by one call alone.
+"""A circuit breaker: an agent that failed several times in a row is left alone for a while, then probed by one call.
 
-It belongs to one event loop. Every call that was admitted is settled exactly once.
+It belongs to one event loop. Every admitted call must be settled exactly once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Verdict(Enum):
 
 
 class Breaker:
-    """Closed, open until a time, or (past that time) half open: for a single probe."""
+    """Closed; open until a time; after that time half open, for a single probe."""
 
     def __init__(self, failures: int, open_s: float, clock: Callable[[], float]) -> None:
         self._failures = failures
@@ -36,10 +36,11 @@ class Breaker:
         return self._open_until is not None
 
     def wait_s(self) -> float:
-        """Seconds until it may be asked again."""
+        """Returns the seconds until the agent may be asked again."""
         return 0.0 if self._open_until is None else max(0.0, self._open_until - self._clock())
 
     def admit(self) -> Admission | None:
+        """Returns how a call is admitted, or `None` if it is not."""
         if self._open_until is None:
             return Admission.USUAL
         if self._is_probed or self._clock() < self._open_until:
@@ -48,7 +49,7 @@ class Breaker:
         return Admission.PROBE
 
     def settle(self, admission: Admission, verdict: Verdict) -> None:
-        """How an admitted call ended. A call of before the opening that fails late does not prolong it."""
+        """Records how an admitted call ended. A call from before the opening that fails later does not prolong it."""
         if admission is Admission.PROBE:
             self._is_probed = False
         if verdict is Verdict.ANSWERED:

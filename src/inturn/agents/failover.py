@@ -1,6 +1,6 @@
 """Several agents as one: asked in order until one has answered, each behind a circuit breaker.
 
-Pieces are passed on as they come, messages only when their agent has finished, so that half an answer never counts.
+Pieces are passed on as they come, but messages only when their agent has finished, so half an answer never counts.
 What a failed agent changed in its memory is forgotten.
 """
 
@@ -14,11 +14,11 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
+from inturn import metrics
 from inturn.agents.activity import Activity
 from inturn.agents.breaker import Breaker, Verdict
 from inturn.agents.protocol import Agent, Ask
-from inturn.errors import AgentError, AgentRejected, AgentUnavailable
-from inturn import metrics
+from inturn.errors import AgentError, AgentRejected, AgentUnavailable, ArgumentError
 
 log = logging.getLogger("inturn.agents")
 
@@ -26,7 +26,7 @@ log = logging.getLogger("inturn.agents")
 def failover(
     agents: Sequence[Agent], *, failures: int = 5, open_s: float = 30.0, clock: Callable[[], float] = time.monotonic
 ) -> Failover:
-    """Tries in order. So many failures in a row take an agent out for `open_s` seconds; then one call probes it."""
+    """Tries agents in order. After `failures` in a row one is left out for `open_s` seconds, then probed by a call."""
     return Failover(agents, failures=failures, open_s=open_s, clock=clock)
 
 
@@ -36,11 +36,11 @@ class Failover:
     def __init__(self, agents: Sequence[Agent], *, failures: int, open_s: float, clock: Callable[[], float]) -> None:
         names = [agent.name for agent in agents]
         if not names or len(set(names)) != len(names):
-            raise ValueError(f"agents={names!r}: must be one or more agents, each with a name of its own")
+            raise ArgumentError("agents", "must be one or more agents, each with a name of its own", names)
         if failures < 1:
-            raise ValueError(f"failures={failures!r}: must be 1 or more")
+            raise ArgumentError("failures", "must be 1 or more", failures)
         if not 0.0 < open_s < float("inf"):
-            raise ValueError(f"open_s={open_s!r}: must be a number of seconds greater than 0")
+            raise ArgumentError("open_s", "must be a number of seconds greater than 0", open_s)
         self.agents = tuple(agents)
         self._breakers = {name: Breaker(failures, open_s, clock) for name in names}
         for name in names:
@@ -54,7 +54,7 @@ class Failover:
             admission = breaker.admit()
             if admission is None:
                 continue
-            verdict = Verdict.UNKNOWN  # also of a call that was cancelled: it says nothing about the agent
+            verdict = Verdict.UNKNOWN  # holds for a cancelled call too: it says nothing about the agent
             try:
                 if is_shown:
                     is_shown = False
@@ -67,7 +67,7 @@ class Failover:
                         yield piece
                 verdict = Verdict.ANSWERED
             except AgentError as error:
-                # A provider that refuses is there: what is wrong is the request, or our key.
+                # A provider that refuses is up: what is wrong is the request, or our key.
                 verdict = Verdict.ANSWERED if isinstance(error, AgentRejected) else Verdict.FAILED
                 last = error
                 log.warning("%s; asking the next agent, if there is one", error)
@@ -88,7 +88,7 @@ class Failover:
         raise last or self._all_open()
 
     async def aclose(self) -> None:
-        async with AsyncExitStack() as stack:  # closes each, also if another one fails to close
+        async with AsyncExitStack() as stack:  # closes each, even if another one fails to close
             for agent in self.agents:
                 stack.push_async_callback(agent.aclose)
 
@@ -96,12 +96,12 @@ class Failover:
         wait_s = min(breaker.wait_s() for breaker in self._breakers.values())
         names = ", ".join(self._breakers)
         return AgentUnavailable(
-            self.name, f"asked nobody: {names} failed too often; the first may be asked again in {wait_s:.3g} s"
+            self.name, f"asked no agent: {names} failed too often; the first may be asked again in {wait_s:.3g} s"
         )
 
 
 async def _pieces(agent: Agent, ask: Ask, messages: list[Activity]) -> AsyncGenerator[Activity, None]:
-    """What may be shown at once; the messages are put aside. However it ends, the agent's own iterator is closed."""
+    """Yields what may be shown at once, and puts the messages aside. It always closes the agent's own iterator."""
     activities = agent.ask(ask)
     try:
         async for given in activities:
@@ -118,6 +118,6 @@ async def _pieces(agent: Agent, ask: Ask, messages: list[Activity]) -> AsyncGene
 
 
 def _part(memory: dict[str, Any], name: str) -> dict[str, Any]:
-    """An agent's own part, as a copy that is kept only if the agent answers."""
+    """Returns a copy of the agent's own part of the memory. It is kept only if the agent answers."""
     part = memory.get(name)
     return deepcopy(part) if isinstance(part, dict) else {}

@@ -1,4 +1,4 @@
-"""A provider's failures in our words: which error it is, and what the provider said, short and without any secret."""
+"""Translates a provider's failures: which error it is, and what the provider said, shortened and without secrets."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Iterable
 
 from inturn.errors import AgentError, AgentRejected, AgentUnavailable
 
-MOST_SAID = 500
-_COMES_BACK = (408, 425, 429)
-"""Of the 4xx these are about the moment, not about the request."""
+_MAX_SAID = 500
+_PASSING = (408, 425, 429)
+"""The 4xx that are about the moment, not about the request."""
 
 
 def by_status(agent: str, status: int, said: str) -> AgentError:
-    """What an HTTP status other than success means."""
-    is_passing = status >= 500 or status in _COMES_BACK
+    """Returns the error that an HTTP status other than success means."""
+    is_passing = status >= 500 or status in _PASSING
     error = AgentUnavailable if is_passing else AgentRejected
     return error(agent, f"answered with status {status}", said)
 
 
 def short(text: str, secrets: Iterable[str] = ()) -> str:
-    """One line of at most 500 characters, with stars for the secrets that a provider may have repeated to us."""
+    """Returns one line of at most 500 characters. Secrets that the provider repeated to us are replaced by stars."""
     for secret in secrets:
         if secret:
             text = text.replace(secret, "***")
     line = " ".join(text.encode("utf-8", "replace").decode().split())  # half a surrogate pair could not be logged
-    return line if len(line) <= MOST_SAID else line[: MOST_SAID - 1] + "…"
+    return line if len(line) <= _MAX_SAID else line[: _MAX_SAID - 1] + "…"

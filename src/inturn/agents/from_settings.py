@@ -1,4 +1,4 @@
-"""The agent that the settings name. Several are tried in order."""
+"""Makes the agent that the settings name. If they name several, they are tried in order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from inturn.settings import Settings
 
 
 def make_agent(settings: Settings) -> Agent:
-    """Raises `SettingsError` that names the variable that is missing."""
+    """Raises a `SettingsError` that names the missing variable, if one is missing."""
     agents = [_MAKERS[name](settings) for name in settings.agent]
     return agents[0] if len(agents) == 1 else failover(agents)
 
@@ -26,8 +26,8 @@ def _openai(settings: Settings) -> Agent:
         raise _needs("openai", "INTURN_OPENAI_MODEL", "the model to ask")
     key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else ""
     if not key and settings.openai_base_url is None:
-        raise _needs("openai", "INTURN_OPENAI_API_KEY", "or INTURN_OPENAI_BASE_URL, if that endpoint needs none")
-    # An endpoint of one's own may want no key, but the package wants a text; it is one that no provider ever says.
+        raise _needs("openai", "INTURN_OPENAI_API_KEY", "or INTURN_OPENAI_BASE_URL, if that endpoint needs no key")
+    # Your own endpoint may need no key, but the package demands one. No provider uses this text in an answer.
     return OpenAIAgent(
         settings.openai_model,
         base_url=settings.openai_base_url or "https://api.openai.com/v1",
@@ -47,7 +47,7 @@ def _copilot_studio(settings: Settings) -> Agent:
             ("INTURN_COPILOT_AGENT", settings.copilot_agent),
         ):
             if not value:
-                raise _needs("copilot_studio", name, "or INTURN_COPILOT_DIRECT_URL in its stead")
+                raise _needs("copilot_studio", name, "or INTURN_COPILOT_DIRECT_URL instead")
     if settings.copilot_token is None:
         raise _needs("copilot_studio", "INTURN_COPILOT_TOKEN", "an access token")
     connection = ConnectionSettings(
@@ -61,7 +61,7 @@ def _copilot_studio(settings: Settings) -> Agent:
 
 
 def _needs(agent: str, variable: str, what: str) -> SettingsError:
-    return SettingsError(f"{variable}: must be set where INTURN_AGENT names {agent}: {what}")
+    return SettingsError(f"{variable}: must be set if INTURN_AGENT names {agent}: {what}")
 
 
 _MAKERS = {"offline": _offline, "openai": _openai, "copilot_studio": _copilot_studio}

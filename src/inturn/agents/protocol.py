@@ -1,4 +1,4 @@
-"""What an agent is asked, and what an agent is. One protocol for every provider."""
+"""What an agent is, and what it is asked. One protocol for every provider."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """Where a workflow stands. `current_step` is a position in `definition.steps`; past the last: all is collected."""
+    """Where a workflow stands. `current_step` is a position in `definition.steps`; past the last, all is collected."""
 
     definition: WorkflowDefinition
     current_step: int
@@ -36,7 +36,7 @@ class Ask:
 
     conversation_id: str
     query: str
-    """What to send to a provider: the user's words, behind the context block if there is a workflow."""
+    """What to send to a provider: the user's words, after the context block if there is a workflow."""
     text: str
     """The user's words alone; '' for a card."""
     card: Mapping[str, Any] | None = None
@@ -46,15 +46,15 @@ class Ask:
     situation: Situation | None = None
     """`None` in free chat."""
     instructions: str = ""
-    """How the owner of the conversation wants it to be answered."""
+    """How the owner of the conversation wants the agent to answer."""
     memory: dict[str, Any] = field(default_factory=dict)
-    """What this agent must remember between calls: JSON, stored with the turn if that is committed."""
+    """What this agent must remember between calls: JSON, stored when the turn is committed."""
 
 
 class Agent(Protocol):
-    """Answers by activities. Raises `AgentTimeout`, `AgentUnavailable` or `AgentRejected`, and nothing else of its own.
+    """Yields activities. The only errors that it raises are `AgentTimeout`, `AgentUnavailable`, `AgentRejected`.
 
-    One agent serves all conversations of a process, on one event loop; it keeps nothing of any of them.
+    One agent serves all conversations of a process, on one event loop. It keeps nothing about any of them.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The `inturn` command: it reads the arguments, calls the part concerned, and turns errors into one sentence.
+"""The `inturn` command: reads the arguments, calls the command, and turns an error into one sentence.
 
 Exit codes: 0 done; 1 the store is away, or what was asked for is not there; 2 wrong usage or settings; 130 Ctrl-C.
 """
@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import NoReturn
 
 from inturn.errors import InTurnError
@@ -19,48 +18,44 @@ from inturn.errors import InTurnError
 log = logging.getLogger("inturn.cli.main")
 
 LOCK_FIELDS = """\
-the JSON of one lock:
-  name      text
-  capacity  how much weight may be held at once: 1 for a lock, n for a semaphore
-  holders   list of {owner, host, pid, fence, held_s, weight, ends_in_s}; ends_in_s is null while the
-            process that holds it goes on renewing it
-  waiters   list of {owner, host, pid, waited_s, priority, weight}, in the order in which they will get it
-
+with --json:
   ls       prints {"locks": [lock, ...]}
-  show     prints {"lock": lock}; null, and exit code 1, when nobody holds it and nobody waits for it
-  release  prints {"name": text, "released": number of holders it was taken from}; exit code 1 when that is 0
+  show     prints {"lock": lock}; null, and exit code 1, if nobody holds it and nobody waits for it
+  release  prints {"name": text, "released": number of holders that lost it}; exit code 1 if that is 0
+
+  A lock is {name, capacity, holders, waiters}. capacity is how much weight can be held at once: 1 for a lock, n for a
+  semaphore. A holder is {owner, host, pid, fence, held_s, weight, ends_in_s}; ends_in_s is null while its process
+  keeps renewing it. A waiter is {owner, host, pid, waited_s, priority, weight}; the next in line comes first.
 """
 
 LANE_FIELDS = """\
-the JSON of one lane:
+with --json:
   ls       prints {"lanes": [{key, status, handler, holder, held_s, waiting, why, is_unhandled}, ...]}; status is
-           running, ready, waiting, paused or parked; is_unhandled: no living worker runs the handler that comes next
+           running, ready, waiting, paused or parked; is_unhandled: no living worker runs the next handler
   show     prints {"lane": {key, status, holder, held_s, fence, running, waiting, messages, why, state, version,
-           state_expires_in_s}}; null, and exit code 1, when there is neither a message nor a state.
-           A message (running, and the first of those that wait) is {handler, id, priority, attempts, age_s,
-           due_in_s, is_inline, body, errors}
+           state_expires_in_s, burst, delayed}}; null, and exit code 1, if it has no message and no state.
+           running is the message that leads the running turn, burst the others in that turn, messages the first
+           that wait, delayed the first that are delayed. A message is {handler, id, priority, attempts, age_s,
+           due_in_s, is_inline, body, errors, lead}; lead is the id of the message that leads its burst, or ""
   pause    prints {"key": text, "paused": true}
-  resume   prints {"key": text, "resumed": true or false}; exit code 1 when it was not stopped
-  clear    prints {"key": text, "cleared": true or false, "messages": number}; exit code 1 when there was nothing
-  dead     prints {"dead": [letter, ...]}, the oldest first; with KEY HANDLER ID {"dead_letter": letter}, or null and
-           exit code 1. A letter is {key, handler, id, body, attempts, accepted_at, died_at, errors}; an error
+  resume   prints {"key": text, "resumed": true or false}; exit code 1 if it was not stopped
+  clear    prints {"key": text, "cleared": true or false, "messages": number}; exit code 1 if there was nothing to clear
+  dead     prints {"dead": [letter, ...]}, oldest first; with KEY HANDLER ID it prints {"dead_letter": letter}, or null
+           with exit code 1. A letter is {key, handler, id, body, attempts, accepted_at, died_at, errors}; an error is
            {type, message, attempt, at, traceback}
-  replay   prints {"replayed": number}; exit code 1 when the one that was named is not there
-  drop     prints {"dropped": number}; exit code 1 when the one that was named is not there
+  replay   prints {"replayed": number}; exit code 1 if there is no such dead letter
+  drop     prints {"dropped": number}; exit code 1 if there is no such dead letter
   --watch  prints one such document per line, about every second, until Ctrl-C
 """
 
-WORKER = "Run the handlers of an app until SIGTERM or SIGINT: running turns may finish, the rest is handed back."
-
-SERVE = """\
-Serve the HTTP API, a worker and the chat page until SIGTERM or SIGINT: running turns may finish, then it stops. Without
-API keys (INTURN_API_KEYS_FILE, INTURN_API_KEYS) it serves this machine alone.
+WORKER = """\
+Run the handlers of an app until SIGTERM or SIGINT. Running turns then have --grace seconds to finish; the rest are
+handed back for other workers.
 """
 
-BENCH_FIELDS = """\
-the JSON holds each figure under its own name, and beside them
-  details   by figure: value, bar, reached (null: only reported), unit, and the medians of each side, by round
-  versions, machine, date, rounds, seconds
+SERVE = """\
+Serve the HTTP API, a worker and the chat page until SIGTERM or SIGINT. Running turns then have --grace seconds to
+finish. Without API keys (INTURN_API_KEYS_FILE, INTURN_API_KEYS) only this machine can connect.
 """
 
 
@@ -69,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments = _parser().parse_args(argv)
         return _run(arguments)
-    except SystemExit as end:  # argparse: --help, --version, or wrong usage that it has told already
+    except SystemExit as end:  # argparse: --help, --version, or wrong usage that it has already explained
         return end.code if isinstance(end.code, int) else 0
     except KeyboardInterrupt:
         return 130
@@ -84,34 +79,26 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """What a command needs is imported when it runs, so that `--help` does not wait for it."""
+    """Runs the command. It is imported here, so that `--help` does not wait for it."""
     if arguments.command == "demo":
         return _run_demo(arguments)
-    if arguments.command == "bench":
-        from inturn.bench import run_bench
+    from inturn.cli.lanes import run_lanes
+    from inturn.cli.locks import run_locks
+    from inturn.cli.serve import run_serve
+    from inturn.cli.worker import run_worker
 
-        return run_bench(arguments)
-    from inturn import terminal
-
-    commands = {
-        "locks": terminal.run_locks, "lanes": terminal.run_lanes, "worker": terminal.run_worker,
-        "serve": terminal.run_serve,
-    }  # fmt: skip
+    commands = {"locks": run_locks, "lanes": run_lanes, "worker": run_worker, "serve": run_serve}
     return commands[arguments.command](arguments)
 
 
 def _run_demo(arguments: argparse.Namespace) -> int:
     if arguments.subject is None:
-        from inturn.demo import show_demo
+        from inturn.demo.race import show_race
 
-        return show_demo()
-    from inturn.demo.policies import draw_all, show_policies
+        return show_race()
+    from inturn.demo.policies import show_policies
 
-    if arguments.pictures is None:
-        return show_policies(url=arguments.url, fast=arguments.fast)
-    drawn = draw_all(arguments.pictures)
-    print(f"{len(drawn)} pictures drawn into {arguments.pictures}")
-    return 0
+    return show_policies(url=arguments.url, fast=arguments.fast)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -119,48 +106,49 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"inturn {version('inturn')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", title="commands")
     _add_serve(commands.add_parser("serve", help="serve the HTTP API, a worker and the chat page", description=SERVE))
-    _add_demo(commands.add_parser("demo", help="show a race of eight processes, and its cure; needs no server"))
+    _add_demo(commands.add_parser("demo", help="watch eight processes race, then the fix; needs no server"))
     _add_worker(commands.add_parser("worker", help="run the handlers of an app", description=WORKER))
-    _add_lanes(commands.add_parser("lanes", help="look at the lanes of a store, and at dead letters"))
-    _add_locks(commands.add_parser("locks", help="look at the locks of a store"))
-    _add_bench(commands.add_parser("bench", help="measure"))
+    _add_lanes(commands.add_parser("lanes", help="inspect and manage lanes and dead letters"))
+    _add_locks(commands.add_parser("locks", help="inspect and force-release locks"))
     return parser
 
 
 def _add_demo(parser: argparse.ArgumentParser) -> None:
-    told = "what each policy does to the same burst of messages, side by side"
-    subjects = parser.add_subparsers(dest="subject", metavar="SUBJECT", title="subjects (without one: the race)")
+    told = "play the same burst of messages under each policy, side by side"
+    subjects = parser.add_subparsers(dest="subject", metavar="SUBJECT", title="subjects (default: the race)")
     policies = subjects.add_parser("policies", help=told, description=told)
-    policies.add_argument("--url", help="play on this store (default: an SQLite file that is gone afterwards)")
-    policies.add_argument("--fast", action="store_true", help="four times as fast, and only the result")
-    policies.add_argument("--pictures", metavar="FOLDER", type=Path, help="draw the tables as SVG instead of playing")
+    policies.add_argument("--url", help="play on this store (default: a temporary SQLite file)")
+    policies.add_argument("--fast", action="store_true", help="play four times as fast, and show only the outcome")
 
 
 def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", help="the address to listen on (default: INTURN_HOST, else 127.0.0.1)")
-    parser.add_argument("--port", type=int, help="the port; 0 takes a free one (default: INTURN_PORT, else 8420)")
-    parser.add_argument("--url", help="the store (default: INTURN_URL, REDIS_URL, else sqlite:///inturn.db)")
-    parser.add_argument("--namespace", help="the namespace in it (default: INTURN_NAMESPACE, else inturn)")
-    parser.add_argument(
-        "--workflows", metavar="PATH", help="a folder or file of workflow definitions (INTURN_WORKFLOWS)"
-    )
-    told = "turns of the worker at a time (default: INTURN_CONCURRENCY, else 10)"
+    parser.add_argument("--port", type=int, help="the port; 0 picks a free one (default: INTURN_PORT, else 8420)")
+    parser.add_argument("--url", help="the store (default: INTURN_URL, then REDIS_URL, else sqlite:///inturn.db)")
+    parser.add_argument("--namespace", help="the namespace in the store (default: INTURN_NAMESPACE, else inturn)")
+    told = "a folder or file of workflow definitions (default: INTURN_WORKFLOWS, else the support intake of inturn)"
+    parser.add_argument("--workflows", metavar="PATH", help=told)
+    told = "how many turns to run at once (default: INTURN_CONCURRENCY, else 10)"
     parser.add_argument("--concurrency", type=int, help=told)
-    parser.add_argument("--grace", type=float, default=30, help="seconds to finish after a signal (default: 30)")
+    parser.add_argument(
+        "--grace", type=float, default=30, help="seconds that running turns have to finish (default: 30)"
+    )
 
 
 def _add_worker(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("app", metavar="MODULE:APP", help="where the inturn.InTurn is, such as shop.lanes:app")
-    parser.add_argument("--concurrency", type=int, default=10, help="turns at a time (default: 10)")
-    parser.add_argument("--grace", type=float, default=30, help="seconds to finish after a signal (default: 30)")
+    parser.add_argument("--concurrency", type=int, default=10, help="how many turns to run at once (default: 10)")
+    parser.add_argument(
+        "--grace", type=float, default=30, help="seconds that running turns have to finish (default: 30)"
+    )
 
 
 def _shared() -> argparse.ArgumentParser:
-    """What every look at a store takes."""
+    """The arguments of every command that looks at a store."""
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--json", action="store_true", help="print JSON and nothing else")
-    shared.add_argument("--url", help="the store (default: INTURN_URL, REDIS_URL, else sqlite:///inturn.db)")
-    shared.add_argument("--namespace", help="the namespace in it (default: INTURN_NAMESPACE, else inturn)")
+    shared.add_argument("--url", help="the store (default: INTURN_URL, then REDIS_URL, else sqlite:///inturn.db)")
+    shared.add_argument("--namespace", help="the namespace in the store (default: INTURN_NAMESPACE, else inturn)")
     return shared
 
 
@@ -168,13 +156,13 @@ def _add_lanes(parser: argparse.ArgumentParser) -> None:
     shared = _shared()
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", title="actions")
     for name, told in (
-        ("ls", "every lane that runs, waits or is stopped"),
-        ("show", "one lane: its state, what runs, and what waits, in order"),
-        ("pause", "let nothing more begin in a lane; what runs may finish, and messages are still accepted"),
+        ("ls", "list the lanes that are running, waiting or stopped"),
+        ("show", "show one lane: its state, the running turn, and the waiting messages in order"),
+        ("pause", "start no more turns in a lane; a running turn may finish, and messages are still accepted"),
         ("resume", "let a paused or parked lane go on"),
-        ("clear", "remove the messages and the state of a lane for good"),
-        ("dead", "the dead letters, or one of them with its errors"),
-        ("replay", "put dead letters back into their lanes, with all their attempts"),
+        ("clear", "remove a lane's messages and state for good"),
+        ("dead", "list the dead letters, or show one with its errors"),
+        ("replay", "put dead letters back into their lanes, with their attempts reset"),
         ("drop", "remove dead letters for good"),
     ):
         action = actions.add_parser(
@@ -184,27 +172,30 @@ def _add_lanes(parser: argparse.ArgumentParser) -> None:
         if name in ("show", "pause", "resume", "clear"):
             action.add_argument("key", metavar="KEY")
         if name in ("dead", "replay", "drop"):
-            action.add_argument("place", metavar="KEY HANDLER ID", nargs="*", help="which dead letter")
+            action.add_argument("place", metavar="KEY HANDLER ID", nargs="*", help="one dead letter")
         if name in ("replay", "drop"):
-            action.add_argument("--all", action="store_true", help="all that are there")
-            action.add_argument("--handler", metavar="NAME", help="with --all: only those of this handler")
+            action.add_argument("--all", action="store_true", help="every dead letter")
+            action.add_argument("--handler", metavar="NAME", help="with --all: only the dead letters of this handler")
         if name in ("clear", "drop"):
-            action.add_argument("--yes", action="store_true", help="do not ask")
+            action.add_argument("--yes", action="store_true", help="do not ask for confirmation")
         if name == "pause":
-            action.add_argument("--why", default="paused by hand", help="the reason that others will read")
+            action.add_argument(
+                "--why", default="paused by hand", help="the reason, which ls and show print (default: paused by hand)"
+            )
         if name in ("ls", "show", "dead"):
-            most = 20 if name == "show" else 1000
-            action.add_argument("--limit", type=int, default=most, help=f"how many are shown (default: {most})")
-            action.add_argument("--watch", action="store_true", help="look again about every second, until Ctrl-C")
+            shown, of_what = (20, " messages") if name == "show" else (1000, "")
+            told = f"show at most this many{of_what} (default: {shown})"
+            action.add_argument("--limit", type=int, default=shown, help=told)
+            action.add_argument("--watch", action="store_true", help="refresh about every second, until Ctrl-C")
 
 
 def _add_locks(parser: argparse.ArgumentParser) -> None:
     shared = _shared()
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", title="actions")
     for name, told in (
-        ("ls", "every lock that is held or waited for"),
-        ("show", "one lock: its holders, and its waiters in order"),
-        ("release", "take a lock away from whoever holds it; their bodies are cancelled"),
+        ("ls", "list the locks that are held or waited for"),
+        ("show", "show one lock: its holders, and its waiters in order"),
+        ("release", "force-release a lock; the code that runs under it is cancelled"),
     ):
         action = actions.add_parser(
             name, parents=[shared], help=told, description=told, epilog=LOCK_FIELDS,
@@ -213,40 +204,18 @@ def _add_locks(parser: argparse.ArgumentParser) -> None:
         if name != "ls":
             action.add_argument("name", metavar="NAME")
         if name == "release":
-            action.add_argument("--yes", action="store_true", help="do not ask")
-
-
-def _add_bench(parser: argparse.ArgumentParser) -> None:
-    subjects = parser.add_subparsers(dest="subject", required=True, metavar="SUBJECT", title="subjects")
-    for name, told in (
-        ("locks", "the locks against their peers, in one run, on a private Redis"),
-        ("turns", "turns of a lane against the common recipe, in one run, on a private Redis"),
-        ("policies", "interrupts, bursts, watchers and a cluster, in one run, on private Redis servers"),
-        ("conversations", "what the orchestrator adds to an agent's answer, and turns over HTTP, in one run"),
-    ):
-        subject = subjects.add_parser(
-            name, help=told, description=told, epilog=BENCH_FIELDS,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )  # fmt: skip
-        told_json = "print JSON and nothing else (progress goes to stderr)"
-        subject.add_argument("--json", action="store_true", help=told_json)
-        subject.add_argument("--quick", action="store_true", help="three short rounds instead of five")
-        subject.add_argument("--full", action="store_true", help="the largest sizes, too")
-        subject.add_argument("--redis", metavar="URL", help="measure on this Redis instead of a private one")
-        subject.add_argument("--picture", metavar="FILE.svg", help="draw the figures into this file, too")
-        subject.add_argument("--rounds", type=int, help=argparse.SUPPRESS)
-        subject.add_argument("--scale", type=float, help=argparse.SUPPRESS)
+            action.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
 def _keep_logs_quiet() -> None:
-    """Without a handler Python prints warnings itself; a command says what there is to say in its own words."""
+    """Without a handler Python prints warnings itself; a command says what matters in its own words."""
     logger = logging.getLogger("inturn")
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())
 
 
 class _Parser(argparse.ArgumentParser):
-    """Wrong usage is one sentence, and where to read more."""
+    """Wrong usage gets one sentence that says where to read more."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"inturn: {message}; see {self.prog} --help\n")

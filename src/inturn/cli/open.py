@@ -1,4 +1,4 @@
-"""The store that a command looks at."""
+"""Opens the store that a command looks at, and never makes one."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 from inturn.errors import InTurnError, SettingsError
 from inturn.settings import load_settings
-from inturn.store.sqlite.address import Address
+from inturn.store.sqlite.connection import Address
 from inturn.sync import InTurn
 
 
 class NoStore(InTurnError):
-    """Not wrong usage: what was asked for is not there."""
+    """What was asked for is not there. This is not wrong usage, so the exit code is 1."""
 
 
 @contextmanager
@@ -35,5 +35,5 @@ def _missing_file(url: str, namespace: str) -> str | None:
         return None
     path = Address.from_url(url, namespace).path
     if path is None:
-        raise SettingsError("sqlite:///:memory: is seen only by the process that made it; there is nothing to look at")
+        raise SettingsError("sqlite:///:memory: exists only in the process that opened it; there is nothing to look at")
     return None if path.exists() else str(path)

@@ -9,16 +9,16 @@ import socket
 
 from pydantic import ValidationError
 
-from inturn.errors import InTurnError, MissingExtra, SettingsError
 from inturn import arguments as checked
+from inturn.errors import InTurnError, MissingExtra, SettingsError
 from inturn.settings import Settings, load_settings, mask
 
 PACE_S = 0.02
-"""The offline agent answers at once, and nobody would see what happens to a message that comes meanwhile."""
+"""Seconds per word. The offline agent would answer at once, and nobody could see what happens to the next message."""
 
 
 class CannotListen(InTurnError):
-    """Not wrong usage: the address cannot be had."""
+    """The address cannot be used. This is not wrong usage, so the exit code is 1."""
 
 
 def run_serve(arguments: argparse.Namespace) -> int:
@@ -26,10 +26,11 @@ def run_serve(arguments: argparse.Namespace) -> int:
     grace = checked.seconds(arguments.grace, "grace", allow_zero=True)
     try:
         from inturn.web.app import make_app
-        from inturn.http.auth import is_loopback
         from inturn.web.server import serve
     except MissingExtra as error:
         raise MissingExtra("inturn serve", error.extra) from error
+    from inturn.http.auth import is_loopback
+
     logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     is_debug = settings.log_level == "DEBUG"
     if not is_debug:  # one line says all that there is to say
@@ -74,14 +75,14 @@ def _listening(host: str, port: int) -> socket.socket:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listening
     except socket.gaierror as error:
-        raise SettingsError(f"--host {host}: there is no such address here: {error.strerror}") from error
+        raise SettingsError(f"--host {host}: this name cannot be resolved: {error.strerror}") from error
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            why = f"port {port} of {host} is in use: stop what listens there, or choose another with --port"
+            why = f"port {port} on {host} is in use: stop what listens there, or choose another with --port"
         elif error.errno == errno.EADDRNOTAVAIL:
-            why = f"{host} is no address of this machine: choose another with --host"
+            why = f"{host} is not an address of this machine: choose another with --host"
         elif error.errno == errno.EACCES:
-            why = f"port {port} is kept for the system: choose one above 1023 with --port"
+            why = f"port {port} is reserved for the system: choose one above 1023 with --port"
         else:
             why = f"cannot listen on {host}, port {port}: {error.strerror}"
         raise CannotListen(why) from error

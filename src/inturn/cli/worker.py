@@ -51,7 +51,7 @@ def find_app(named: str) -> InTurn | sync.InTurn:
         try:
             found = getattr(found, name)
         except AttributeError:
-            raise SettingsError(f"module {module_name!r} has no {path!r}: name the app that it makes") from None
+            raise SettingsError(f"module {module_name!r} has no {path!r}: name the app that it defines") from None
     if not isinstance(found, InTurn | sync.InTurn):
         raise SettingsError(f"{named!r} is a {type(found).__name__}: it must be an inturn.InTurn")
     return found
@@ -60,6 +60,8 @@ def find_app(named: str) -> InTurn | sync.InTurn:
 def _why_not(module_name: str, error: Exception) -> str:
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     if missing and f"{module_name}.".startswith(f"{missing}."):
-        return f"there is no module {module_name!r} in {Path.cwd()} or on the Python path; run it where the module is"
+        return (
+            f"there is no module {module_name!r} in {Path.cwd()} or on the Python path; run inturn where the module is"
+        )
     told = " ".join(str(error).split()) or "no reason was given"
     return f"module {module_name!r} cannot be imported: {type(error).__name__}: {told}"

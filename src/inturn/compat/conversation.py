@@ -1,6 +1,6 @@
-"""`ConversationLock`: one answer at a time for a conversation, for ten seconds; who comes second is told so.
+"""`ConversationLock`: one answer at a time for a conversation, for ten seconds; a second caller gets an error at once.
 
-The key is `lock:conv:{id}`, by the plain protocol: services in other languages share it on Redis.
+The key is `lock:conv:{id}`. It follows the plain protocol, so services in other languages share it on Redis.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
+from inturn import arguments
+from inturn.compat import plain
 from inturn.errors import ConversationLockError, StoreUnavailable
-from inturn.locks import arguments, source
 from inturn.store import clock
 
 log = logging.getLogger("inturn.locks")
@@ -23,15 +24,14 @@ Release = Callable[[], Awaitable[bool]]
 class ConversationLock:
     """Over a `redis.asyncio.Redis` or an `inturn.InTurn`."""
 
-    def __init__(self, redis_client: source.Client | source.App, ttl: arguments.Seconds = LIFE_S) -> None:
-        self._locks = source.on_a_loop(redis_client, "redis_client")
+    def __init__(self, redis_client: plain.Client | plain.App, ttl: arguments.Seconds = LIFE_S) -> None:
+        self._locks = plain.async_locks(redis_client, "redis_client")
         self._life_s = arguments.ttl(ttl)
 
     async def acquire(self, conversation_id: str) -> Release:
-        """Take the lock; the answer is the function that releases it.
+        """Take the lock. Returns the function that releases it.
 
-        `ConversationLockError` if the conversation is being answered already, `StoreUnavailable` if the
-        store is away.
+        `ConversationLockError` if the conversation is being answered already, `StoreUnavailable` if the store is away.
         """
         key = PREFIX + arguments.name(conversation_id, "conversation_id")
         taken_at = clock.now()
@@ -41,7 +41,7 @@ class ConversationLock:
         is_released = False
 
         async def release() -> bool:
-            """Whether the lock was held until now. It says so and raises nothing: the work is done by now."""
+            """Returns whether the lock was held until now. It raises nothing: the work is done by now."""
             nonlocal is_released
             if is_released:
                 return False
@@ -49,12 +49,12 @@ class ConversationLock:
             try:
                 status = await self._locks.drop(key, lock_id)
             except StoreUnavailable as error:
-                log.warning("away name=%s, the lock ends with its life: %s", key, error)
+                log.warning("away name=%s: the lock expires by itself: %s", key, error)
                 return False
             if status != "done":
                 held_s = clock.now() - taken_at
                 log.warning(
-                    "expired name=%s held=%.3fs life=%gs now=%s: another may have answered meanwhile",
+                    "expired name=%s held=%.3fs life=%gs now=%s: someone else may have answered meanwhile",
                     key, held_s, self._life_s, status,
                 )  # fmt: skip
             return status == "done"

@@ -1,20 +1,27 @@
-"""What the ready-made faces share: an absent store is logged, answered with a no, and told afterwards."""
+"""What the ready-made faces share: if the store is away, that is logged, and the call returns `None` or `False`.
+
+`last_refusal` says why. (A claim of `dedup.py` returns `True` instead, so that no message is lost.) `Face` is for code
+on an event loop; `SyncFace` runs the same coroutines for synchronous code.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from types import TracebackType
+from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
-from inturn.errors import StoreUnavailable
-from inturn.compat.plain import PlainLocks, Status
+from inturn.compat.plain import App, Client, PlainLocks, Status, SyncApp, is_app, is_client, is_sync_app
+from inturn.errors import ArgumentTypeError, StoreUnavailable
+from inturn.process.runner import Runner
 
 log = logging.getLogger("inturn.locks")
 
 Refusal = Literal["held", "away"]
 T = TypeVar("T")
+Port = TypeVar("Port")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +32,7 @@ class Answer(Generic[T]):
 
 
 class Face:
-    """Answers are made on whatever loop there is, and told (`_tell`) in the thread of the caller."""
+    """An answer is computed on the available loop, and recorded (`_tell`) in the caller's thread."""
 
     def __init__(self, locks: PlainLocks) -> None:
         self._locks = locks
@@ -34,10 +41,10 @@ class Face:
 
     @property
     def last_refusal(self) -> Refusal | None:
-        """Why the last call was answered with a no: it is `held` by someone else, or the store is `away`.
+        """Why the last call returned `None` or `False`: the lock is `held` by someone else, or the store is `away`.
 
-        `None`: it was not, or there was nothing left to release or extend. A thread hears of its own calls;
-        one that made none, of the manager's last.
+        `None`: the call succeeded, or there was nothing left to release or extend. Each thread sees its own last call;
+        a thread that has made none sees the manager's last call.
         """
         return self._last_answer.refusal
 
@@ -85,3 +92,68 @@ class Face:
 def _away(value: T, key: str, error: StoreUnavailable) -> Answer[T]:
     log.warning("away name=%s: %s", key, error)
     return Answer(value, "away", error)
+
+
+class Run(Protocol):
+    def __call__(self, work: Coroutine[Any, Any, T], /) -> T: ...
+
+
+class SyncFace(Face):
+    """Over a `redis.Redis`, an `inturn.sync.InTurn`, or an `inturn.InTurn`, which gets a thread of its own here."""
+
+    _run: Run
+    _end: Callable[[], None]
+
+    def _drive(
+        self,
+        given: Client | App | SyncApp,
+        of_client: Callable[[Client], Port],
+        of_app: Callable[[App], Port],
+    ) -> Port:
+        """Decide who runs the coroutines, and return what the face stands on."""
+        self._end = lambda: None
+        if is_client(given, is_async=False):
+            self._run = run_at_once
+            return of_client(given)
+        if is_sync_app(given):
+            self._run = given.runner.run
+            return of_app(given.inner)
+        if is_app(given):
+            runner, process = Runner(), given.process
+            process.on_fork(runner.forget)
+
+            def end() -> None:
+                if runner.is_running:
+                    runner.run(process.store.close())
+                    runner.stop()
+
+            self._run, self._end = runner.run, end
+            return of_app(given)
+        kinds = "a redis.Redis, an inturn.sync.InTurn or an inturn.InTurn"
+        raise ArgumentTypeError("redis_client", f"must be {kinds}, not {type(given).__name__}", given)
+
+    def _ask(self, work: Coroutine[Any, Any, Answer[T]]) -> T:
+        return self._tell(self._run(work))
+
+    def close(self) -> None:
+        """End what this manager started. Clients and apps are left for their owners to close."""
+        self._end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def run_at_once(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never suspends, because nothing it calls does."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        answer: T = done.value
+        return answer
+    work.close()
+    raise RuntimeError(f"{work!r} waits, and there is no event loop for it to wait on")

@@ -1,14 +1,14 @@
-"""`DistributedLockManager`: locks by key and id, shared on Redis with whoever speaks the same plain protocol.
+"""`DistributedLockManager`: locks by key and id, shared on Redis with every service that uses the plain protocol.
 
-Nothing waits, and nothing is raised for an absent store: the answer is `None` or `False`, and `last_refusal`
-says why. A lock ends with its life; `extend_lock` prolongs it.
+Nothing waits, and nothing is raised if the store is away: the answer is `None` or `False`, and `last_refusal` says why.
+A lock ends with its life; `extend_lock` prolongs it.
 """
 
 from __future__ import annotations
 
-from inturn.locks import arguments, source
-from inturn.locks.driven import DrivenFace
-from inturn.compat.face import Face
+from inturn import arguments
+from inturn.compat import plain
+from inturn.compat.face import Face, SyncFace
 from inturn.compat.plain import PlainLocks
 
 PREFIX = "distributed_lock:"
@@ -27,51 +27,51 @@ class _Manager(Face):
 class AsyncDistributedLockManager(_Manager):
     """Over a `redis.asyncio.Redis` or an `inturn.InTurn`."""
 
-    def __init__(self, redis_client: source.Client | source.App, default_timeout: arguments.Seconds = 30) -> None:
-        super().__init__(source.on_a_loop(redis_client, "redis_client"), default_timeout)
+    def __init__(self, redis_client: plain.Client | plain.App, default_timeout: arguments.Seconds = 30) -> None:
+        super().__init__(plain.async_locks(redis_client, "redis_client"), default_timeout)
 
     async def acquire_lock(self, lock_key: str, timeout: arguments.Seconds | None = None) -> str | None:
-        """The id of the lock, which lives for `timeout` seconds; `None`: it is held, or the store is away."""
+        """Returns the id of the lock, which lives for `timeout` seconds. `None`: it is held, or the store is away."""
         return self._tell(await self._take(_key(lock_key), self._life_ms(timeout)))
 
     async def release_lock(self, lock_key: str, lock_id: str) -> bool:
-        """Whether the lock was still this owner's, and is released now."""
+        """Returns whether the lock was still this owner's. If so, it is released."""
         return self._tell(await self._drop(_key(lock_key), _id(lock_id)))
 
     async def is_locked(self, lock_key: str) -> bool:
         return self._tell(await self._is_held(_key(lock_key)))
 
     async def extend_lock(self, lock_key: str, lock_id: str, additional_time: arguments.Seconds) -> bool:
-        """Whether it is this owner's. If so, it lives `additional_time` seconds from now, or longer."""
+        """Returns whether it is this owner's. If so, it lives `additional_time` seconds from now, or longer."""
         return self._tell(await self._extend(_key(lock_key), _id(lock_id), _additional_ms(additional_time)))
 
 
-class DistributedLockManager(_Manager, DrivenFace):
+class DistributedLockManager(_Manager, SyncFace):
     """The same for synchronous code: over a `redis.Redis`, an `inturn.sync.InTurn`, or an `inturn.InTurn`.
 
-    An `inturn.InTurn` is driven by a thread of the manager's own: `close()` ends that.
+    An `inturn.InTurn` runs in a thread of the manager's own; `close()` ends that.
     """
 
     def __init__(
         self,
-        redis_client: source.Client | source.App | source.SyncApp,
+        redis_client: plain.Client | plain.App | plain.SyncApp,
         default_timeout: arguments.Seconds = 30,
     ) -> None:
-        super().__init__(self._drive(redis_client, source.of_client, source.of_app), default_timeout)
+        super().__init__(self._drive(redis_client, plain.locks_of_client, plain.locks_of_app), default_timeout)
 
     def acquire_lock(self, lock_key: str, timeout: arguments.Seconds | None = None) -> str | None:
-        """The id of the lock, which lives for `timeout` seconds; `None`: it is held, or the store is away."""
+        """Returns the id of the lock, which lives for `timeout` seconds. `None`: it is held, or the store is away."""
         return self._ask(self._take(_key(lock_key), self._life_ms(timeout)))
 
     def release_lock(self, lock_key: str, lock_id: str) -> bool:
-        """Whether the lock was still this owner's, and is released now."""
+        """Returns whether the lock was still this owner's. If so, it is released."""
         return self._ask(self._drop(_key(lock_key), _id(lock_id)))
 
     def is_locked(self, lock_key: str) -> bool:
         return self._ask(self._is_held(_key(lock_key)))
 
     def extend_lock(self, lock_key: str, lock_id: str, additional_time: arguments.Seconds) -> bool:
-        """Whether it is this owner's. If so, it lives `additional_time` seconds from now, or longer."""
+        """Returns whether it is this owner's. If so, it lives `additional_time` seconds from now, or longer."""
         return self._ask(self._extend(_key(lock_key), _id(lock_id), _additional_ms(additional_time)))
 
 

@@ -1,33 +1,31 @@
 """`VisitorLockService`: one answer at a time for a visitor. It never waits; the lock ends with its life.
 
-The key is `ai:lock:visitor:{uid}`, by the plain protocol: services in other languages share it on Redis.
+The key is `ai:lock:visitor:{uid}`. It follows the plain protocol, so services in other languages share it on Redis.
 """
 
 from __future__ import annotations
 
-from inturn.locks import arguments, source
+from inturn import arguments
+from inturn.compat import plain
 from inturn.compat.face import Face
 
 PREFIX = "ai:lock:visitor:"
 
 
 class VisitorLockService(Face):
-    """Over a `redis.asyncio.Redis` or an `inturn.InTurn`. An absent store is a `None` or a `False`."""
+    """Over a `redis.asyncio.Redis` or an `inturn.InTurn`. If the store is away, calls return `None` or `False`."""
 
-    def __init__(self, redis_client: source.Client | source.App) -> None:
-        super().__init__(source.on_a_loop(redis_client, "redis_client"))
+    def __init__(self, redis_client: plain.Client | plain.App) -> None:
+        super().__init__(plain.async_locks(redis_client, "redis_client"))
 
     async def acquire_lock(self, visitor_uid: str, ttl_seconds: arguments.Seconds = 30) -> str | None:
-        """The id of the lock; `None` if the visitor is being answered already, or the store is away."""
+        """Returns the id of the lock; `None` if the visitor is being answered already, or the store is away."""
         life_ms = round(arguments.ttl(ttl_seconds, "ttl_seconds") * 1000)
         return self._tell(await self._take(_key(visitor_uid), life_ms))
 
     async def release_lock(self, visitor_uid: str, lock_id: str) -> bool:
-        """Whether the lock was still this owner's, and is released now."""
+        """Returns whether the lock was still this owner's. If so, it is released."""
         return self._tell(await self._drop(_key(visitor_uid), arguments.name(lock_id, "lock_id")))
-
-
-VisitorLock = VisitorLockService
 
 
 def _key(visitor_uid: str) -> str:

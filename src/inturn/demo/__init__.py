@@ -1,5 +1,1 @@
-"""`inturn demo`: the race and its cure, by eight real processes, in the terminal, with no server."""
-
-from inturn.demo.show import show_demo
-
-__all__ = ["show_demo"]
+"""`inturn demo`: a race of eight real processes and its cure, and what each policy does; with no server."""

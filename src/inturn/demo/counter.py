@@ -1,7 +1,7 @@
-"""One of the eight processes: it increments the shared counter through a read-wait-write body.
+"""One of the eight processes of the race: it increments the shared counter in a body that reads, waits and writes.
 
-A line of JSON on stdin starts a run, each body answers with a line on stdout, and the end of stdin ends the process:
-so nothing is left behind, even if the demo is killed.
+A line of JSON on stdin starts a run, each body writes a line to stdout, and the end of stdin ends the process. So
+nothing is left behind, even if the demo is killed.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from inturn.app import InTurn
 
 BODY_S = 0.03
 PAUSE_S = 0.06
-"""What a process does elsewhere between two increments: at most this long."""
+"""Between two increments a process does something else, for this long at most."""
 
 
 async def increment(counter: int) -> None:
-    """The body. Whoever reads while another one waits will overwrite what that one writes."""
+    """The body. A process that reads while another waits overwrites what the other writes."""
     value = int(os.pread(counter, 16, 0))
     await asyncio.sleep(BODY_S)
     os.pwrite(counter, b"%016d" % (value + 1), 0)

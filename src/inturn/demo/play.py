@@ -1,29 +1,36 @@
 """A table played on a real app: its handlers, its arrivals, and what came of them.
 
-The runs are written down by the handlers themselves; how each ended is what the lane's watchers were told.
+The handlers themselves record their runs; how each run ended is what the lane's watchers were told. `play_live` plays
+several tables in real time, side by side, each in a lane of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from inturn.app import InTurn
 from inturn.demo.tables import At, Cancel, Handles, How, Ran, Table
-from inturn.errors import HandlerFailed, LaneBusy, LaneTimeout, MessageCancelled, Superseded
-from inturn.lanes.turn import Turn
+from inturn.errors import HandlerFailed, InTurnError, LaneBusy, LaneTimeout, MessageCancelled, Superseded
 from inturn.lanes.receipt import Receipt
+from inturn.lanes.turn import Turn
 from inturn.lanes.watch import Event
+from inturn.store import clock
 
 TTL_S = 3600.0
-"""Leases must not end because a player moves the clock by hand."""
+"""A lease must not end because a player moves the clock by hand."""
 PATIENCE_S = 30.0
+HEAD_START_S = 0.05
+"""In real time all tables begin at one moment, which is so far from now that the worker has started."""
 LOSSES: dict[type[Exception], str] = {
     Superseded: "superseded", MessageCancelled: "cancelled", LaneTimeout: "LaneTimeout", HandlerFailed: "dead",
 }  # fmt: skip
+T = TypeVar("T")
 
 
 class Time(Protocol):
@@ -46,7 +53,7 @@ class Poison(Exception):
 
 @dataclass(slots=True)
 class Run:
-    """One run of a handler, while it is not over `until` is None."""
+    """One run of a handler. `until` is `None` while it runs."""
 
     turn: Turn[Any]
     since: float
@@ -195,3 +202,67 @@ def _ending(event: Event) -> How | None:
 
 def _word(turn: Turn[Any]) -> str:
     return "".join(message.body["name"] for message in turn.messages)
+
+
+class Stopped(InTurnError):
+    """The worker was told to stop (Ctrl-C) in the middle of a play."""
+
+
+class RealTime:
+    def __init__(self, unit_s: float) -> None:
+        self.unit_s = unit_s
+        self.starts_at = clock.now() + HEAD_START_S
+
+    def now(self) -> float:
+        return (clock.now() - self.starts_at) / self.unit_s
+
+    async def work(self, units: float) -> None:
+        await asyncio.sleep(units * self.unit_s)
+
+    async def reach(self, at: float) -> None:
+        await asyncio.sleep(max(0.0, (at - self.now()) * self.unit_s))
+
+
+async def play_live(
+    app: InTurn,
+    tables: Sequence[Table],
+    unit_s: float,
+    *,
+    run: str = "",
+    on_start: Callable[[list[Play]], None] = lambda plays: None,
+) -> list[Play]:
+    time = RealTime(unit_s)
+    async with contextlib.AsyncExitStack() as stack:
+        plays = [await stack.enter_async_context(Play(app, table, time, run)) for table in tables]
+        worker = await stack.enter_async_context(_task(app.run(len(tables), grace=0)))
+        time.starts_at = clock.now() + HEAD_START_S
+        on_start(plays)
+        playing = await stack.enter_async_context(_task(_play_all(plays, time)))
+        await asyncio.wait({worker, playing}, return_when=asyncio.FIRST_COMPLETED)
+        if not playing.done():
+            await worker  # if it failed, it says why
+            raise Stopped("stopped")
+        await playing
+        return plays
+
+
+async def _play_all(plays: Sequence[Play], time: RealTime) -> None:
+    await asyncio.gather(*(_play(play, time) for play in plays))
+
+
+async def _play(play: Play, time: RealTime) -> None:
+    for arrival in play.table.arrivals:
+        await time.reach(arrival.at)
+        await play.arrive(arrival)
+    await play.end()
+
+
+@contextlib.asynccontextmanager
+async def _task(work: Coroutine[None, None, T]) -> AsyncIterator[asyncio.Task[T]]:
+    """A task that ends with the block."""
+    task = asyncio.create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait({task})

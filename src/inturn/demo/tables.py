@@ -1,26 +1,26 @@
-"""A policy as a time line: what arrives and how long a turn takes, and which turns and endings follow from it.
+"""A policy as a table: what arrives and how long a turn takes, and which turns and endings follow from it.
 
-Times are in units; who plays a table says how long one is. Messages are single letters, and several of them in a turn
-are a word: "BC".
+Here are the tables that the demo plays; docs/tools/policy_tables.py has those of every option and limit.
+Times are in units, whose length the player chooses. Events at different times are half a unit apart at least, so that a
+play in real time has one outcome. A message is a letter, and several messages in a turn are a word: "BC".
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from inturn.lanes.policy import Busy
 
 How = Literal["runs", "committed", "newer", "interrupted", "failed", "dead"]
-"""`runs`: it is not over. `newer`: newer messages waited, so it was not committed, and begins again with them."""
-
+"""`runs`: it is not over yet. `newer`: newer messages waited, so it was not committed, and begins again with them."""
 
 FATES = {
     "superseded": "superseded", "cancelled": "cancelled", "dropped": "dropped", "LaneBusy": "LaneBusy",
     "LaneTimeout": "LaneTimeout", "dead": "a dead letter",
 }  # fmt: skip
-"""What becomes of a message that is not answered."""
+"""What happens to a message that is not answered."""
 
 
 def receipts(ends: Mapping[str, str]) -> list[str]:
@@ -87,15 +87,6 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """A span of time that the picture names."""
-
-    since: float
-    until: float
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Table:
     name: str
     title: str
@@ -106,7 +97,6 @@ class Table:
     """By message: its result, which is the word of the turn that answered it; or superseded, cancelled, dropped,
     LaneBusy, LaneTimeout, dead.
     """
-    notes: tuple[Note, ...] = field(default=())
 
     @property
     def messages(self) -> tuple[At, ...]:
@@ -115,3 +105,111 @@ class Table:
     @property
     def length(self) -> float:
         return max([turn.until for turn in self.turns] + [arrival.at for arrival in self.arrivals])
+
+
+BURST = (At(0, "A"), At(1, "B"), At(2, "C"), At(5.5, "D"))
+"""Three messages in a row, and a fourth one later: the same for every policy. A turn takes three units."""
+
+QUEUE = Table(
+    "queue",
+    "queue: one after the other",
+    (Handles(3),),
+    BURST,
+    (Ran(0, 3, "A"), Ran(3, 6, "B"), Ran(6, 9, "C"), Ran(9, 12, "D")),
+    {"A": "A", "B": "B", "C": "C", "D": "D"},
+)
+
+WAIT = Table(
+    "wait",
+    "wait: one after the other, but not too late",
+    (Handles(3, "wait", wait=2.5),),
+    BURST,
+    (Ran(0, 3, "A"), Ran(3, 6, "B"), Ran(6, 9, "D")),
+    {"A": "A", "B": "B", "C": "LaneTimeout", "D": "D"},
+)
+
+REJECT = Table(
+    "reject",
+    "reject: the caller gets an error",
+    (Handles(3, "reject"),),
+    BURST,
+    (Ran(0, 3, "A"), Ran(5.5, 8.5, "D")),
+    {"A": "A", "B": "LaneBusy", "C": "LaneBusy", "D": "D"},
+)
+
+DROP = Table(
+    "drop",
+    "drop: the message is gone",
+    (Handles(3, "drop"),),
+    BURST,
+    (Ran(0, 3, "A"), Ran(5.5, 8.5, "D")),
+    {"A": "A", "B": "dropped", "C": "dropped", "D": "D"},
+)
+
+MERGE = Table(
+    "merge",
+    "merge: what waited is answered together",
+    (Handles(3, "merge"),),
+    BURST,
+    (Ran(0, 3, "A"), Ran(3, 6, "BC"), Ran(6, 9, "D")),
+    {"A": "A", "B": "BC", "C": "BC", "D": "D"},
+)
+
+MERGE_QUIET = Table(
+    "merge-quiet",
+    "merge with a quiet time: the turn begins when no more comes",
+    (Handles(3, "merge", quiet=1.5),),
+    BURST,
+    (Ran(3.5, 6.5, "ABC"), Ran(7, 10, "D")),
+    {"A": "ABC", "B": "ABC", "C": "ABC", "D": "D"},
+)
+
+INTERRUPT = Table(
+    "interrupt",
+    "interrupt: the turn begins again, with the new message",
+    (Handles(3, "interrupt"),),
+    BURST,
+    (Ran(0, 1, "A", "interrupted"), Ran(1, 2, "AB", "interrupted"), Ran(2, 5, "ABC"), Ran(5.5, 8.5, "D")),
+    {"A": "ABC", "B": "ABC", "C": "ABC", "D": "D"},
+)
+
+ROLLBACK = Table(
+    "rollback",
+    "rollback: only the newest message counts, and it begins at once",
+    (Handles(3, "rollback"),),
+    BURST,
+    (Ran(0, 1, "A", "interrupted"), Ran(1, 2, "B", "interrupted"), Ran(2, 5, "C"), Ran(5.5, 8.5, "D")),
+    {"A": "superseded", "B": "superseded", "C": "C", "D": "D"},
+)
+
+LATEST = Table(
+    "latest",
+    "latest: the turn that runs may finish; of what waits, only the newest stays",
+    (Handles(3, "latest"),),
+    BURST,
+    (Ran(0, 3, "A"), Ran(3, 6, "C"), Ran(6, 9, "D")),
+    {"A": "A", "B": "superseded", "C": "C", "D": "D"},
+)
+
+STEER = Table(
+    "steer",
+    "steer: before it ends, the handler takes what arrived meanwhile",
+    (Handles(3, steers=True),),
+    BURST,
+    (Ran(0, 9, "ABCD"),),
+    {"A": "ABCD", "B": "ABCD", "C": "ABCD", "D": "ABCD"},
+)
+
+UNLESS_NEWER = Table(
+    "unless-newer",
+    "commit unless newer: an answer that knows less than it could is not committed",
+    (Handles(3, unless_newer=True),),
+    BURST,
+    (Ran(0, 3, "A", "newer"), Ran(3, 6, "ABC", "newer"), Ran(6, 9, "ABCD")),
+    {"A": "ABCD", "B": "ABCD", "C": "ABCD", "D": "ABCD"},
+)
+
+SAME_BURST = (
+    QUEUE, WAIT, REJECT, DROP, MERGE, MERGE_QUIET, INTERRUPT, ROLLBACK, LATEST, STEER, UNLESS_NEWER,
+)  # fmt: skip
+"""What `inturn demo policies` plays, side by side."""

@@ -1,4 +1,4 @@
-"""API keys, each bound to a user of a tenant. Only their digests are kept, and no message ever shows one."""
+"""API keys, each bound to a user of a tenant. Only their digests are kept, and no error message ever shows one."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from inturn.visitors.message import TenantId
-from inturn.http.caller import Caller
 from inturn.errors import SettingsError
+from inturn.http.caller import Caller, TenantId
 from inturn.settings import Settings
 
 MIN_LENGTH = 16
@@ -21,12 +20,12 @@ _USER = re.compile(r"[A-Za-z0-9_.@+-]{1,128}")
 _TENANT: TypeAdapter[str] = TypeAdapter(TenantId)
 
 Entry = tuple[str, list[str]]
-"""Where it stands, and its parts."""
+"""Where it stands, and its key, user and tenant."""
 
 
 class ApiKeys:
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
-        """Raises `SettingsError` that names every entry that is wrong."""
+        """Raises a `SettingsError` that names every wrong entry."""
         self._callers: dict[bytes, Caller] = {}
         wrong = [f"{where}: {why}" for where, parts in entries if (why := self._add(parts))]
         if wrong:
@@ -36,7 +35,7 @@ class ApiKeys:
         return len(self._callers)
 
     def caller(self, key: str) -> Caller | None:
-        """Looks at every key, whichever it is: how long that takes says nothing about them."""
+        """Compares with every key, even after a match, so that the time it takes reveals nothing."""
         given, found = _digest(key), None
         for digest, caller in self._callers.items():
             if hmac.compare_digest(digest, given):
@@ -54,13 +53,13 @@ class ApiKeys:
         if not _is_tenant(tenant):
             return "the tenant must have 1 to 64 letters, digits or any of _ . -"
         if _digest(key) in self._callers:
-            return "the key is there already, further up"
+            return "the key is listed already, further up"
         self._callers[_digest(key)] = Caller(user, tenant)
         return ""
 
 
 def _is_tenant(name: str) -> bool:
-    """By the rule of the lanes that its name stands in. There the empty name is: no tenant."""
+    """Follows the rule for tenants in lane names, except that a key must have a tenant."""
     try:
         return bool(_TENANT.validate_python(name))
     except ValidationError:
@@ -68,7 +67,7 @@ def _is_tenant(name: str) -> bool:
 
 
 def load_keys(settings: Settings) -> ApiKeys:
-    """Of the file and of the environment, together. Raises `SettingsError`."""
+    """Reads the file and the environment, both if both are set. Raises `SettingsError`."""
     entries: list[Entry] = []
     if settings.api_keys_file is not None:
         entries += _of_file(Path(settings.api_keys_file))
@@ -89,7 +88,7 @@ def _of_file(path: Path) -> list[Entry]:
         for number, line in enumerate(lines, 1)
         if line.strip() and not line.lstrip().startswith("#")
     ]
-    if not found:  # whoever names a file wants keys to be asked for
+    if not found:  # naming a file means that callers need keys
         raise SettingsError(f"{path}: the file has no API keys; add a line with: key user tenant")
     return found
 

@@ -1,22 +1,22 @@
-"""No body is longer than the limit, or takes longer to come: refused by what it says of itself, else when it does.
+"""Bounds the size of a request's body, and the time that it takes to arrive.
 
-The rest of it is not read.
+A body whose `Content-Length` is over the limit is refused at once. Any other is refused when it goes over the limit, or
+when its time is up. What is left of a refused body is not read.
 """
 
 from __future__ import annotations
 
 import asyncio
 
-from inturn.problems.kinds import KINDS
-from inturn.problems.problem import Problem
 from inturn.http.asgi import ASGIApp, Event, Receive, Scope, Send, values_of
+from inturn.http.problems import Problem
 
 MAX_BODY = 1024 * 1024
 BODY_S = 60.0
 
 
 class _Refused(Exception):
-    """Ends the reading of a body; whatever the application makes of it, the client is told the problem."""
+    """Stops the application from reading on. However it reacts, the client gets the problem."""
 
 
 class BodyLimit:
@@ -29,51 +29,64 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        told = values_of(scope["headers"], b"content-length")
-        if any(each.isdigit() and int(each[:20]) > self._limit for each in told):
-            await self._too_large().send(send, scope["path"])
+        if is_longer(scope, self._limit):
+            await too_large(self._limit).send(send, scope["path"])
             return
         body = _Body(receive, self._limit, self._within_s)
         is_begun = False
 
-        async def kept_back(event: Event) -> None:
+        async def guarded(event: Event) -> None:
             nonlocal is_begun
-            if body.wrong and not is_begun:
+            if body.refused and not is_begun:
                 return
             is_begun = True
             await send(event)
 
         try:
-            await self._app(scope, body.receive, kept_back)
+            await self._app(scope, body.receive, guarded)
         except Exception:
-            if not body.wrong or is_begun:
+            if not body.refused or is_begun:
                 raise
-        if body.wrong and not is_begun:
-            await (self._too_large() if body.wrong == "too large" else self._too_late()).send(send, scope["path"])
+        if body.refused and not is_begun:
+            await body.refused.send(send, scope["path"])
 
-    def _too_large(self) -> Problem:
-        # the rest of the body is not read, so nothing can follow it on this connection
-        detail = f"It may have up to {self._limit} bytes. Nothing was done: send less."
-        return KINDS["too-large"].problem(detail, headers=[("connection", "close")])
 
-    def _too_late(self) -> Problem:
-        detail = f"The body was not there within {self._within_s:g} s. Nothing was done: send it again."
-        return KINDS["body-timeout"].problem(detail, headers=[("connection", "close")])
+def is_longer(scope: Scope, limit: int) -> bool:
+    """Whether the request announces a body over the limit."""
+    lengths = values_of(scope["headers"], b"content-length")
+    return any(length.isdigit() and int(length[:20]) > limit for length in lengths)
+
+
+def too_large(limit: int) -> Problem:
+    detail = f"A body may be up to {limit} bytes long. Nothing was done: send a shorter one."
+    return _closing("too-large", detail)
+
+
+def _too_late(within_s: float) -> Problem:
+    return _closing(
+        "body-timeout", f"The body was not complete within {within_s:g} s. Nothing was done: send it again."
+    )
+
+
+def _closing(code: str, detail: str) -> Problem:
+    # the rest of the body is not read, so nothing can follow it on this connection
+    return Problem(code, detail, headers=[("connection", "close")])
 
 
 class _Body:
-    """What is read of one. When it is whole there is no hurry: what comes then is that the client went away."""
+    """The body as the application reads it. Once it is complete, all that can follow is that the client goes away."""
 
     def __init__(self, receive: Receive, limit: int, within_s: float) -> None:
         self._receive = receive
+        self._limit = limit
         self._left = limit
         self._within_s = within_s
         self._ends_at: float | None = None
         self._is_whole = False
-        self.wrong = ""
+        self.refused: Problem | None = None
 
     async def receive(self) -> Event:
-        if self.wrong:
+        if self.refused:
             raise _Refused
         if self._is_whole:
             return await self._receive()
@@ -83,11 +96,11 @@ class _Body:
             async with asyncio.timeout_at(self._ends_at):
                 event = await self._receive()
         except TimeoutError:
-            self.wrong = "too late"
+            self.refused = _too_late(self._within_s)
             raise _Refused from None
         self._left -= len(event.get("body", b""))
         self._is_whole = not event.get("more_body", False)
         if self._left < 0:
-            self.wrong = "too large"
+            self.refused = too_large(self._limit)
             raise _Refused
         return event

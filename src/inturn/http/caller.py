@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
-from inturn.conversations.state import Owner
+from pydantic import StringConstraints
+
+TenantId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{0,64}$")]
+"""A tenant stands in the names of lanes, so it holds no ':'. The empty name means: no tenant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,10 +16,6 @@ class Caller:
     user_id: str
     tenant_id: str
     is_local: bool = False
-
-    @property
-    def owner(self) -> Owner:
-        return Owner(user_id=self.user_id, tenant_id=self.tenant_id)
 
     @property
     def in_lanes(self) -> Caller:

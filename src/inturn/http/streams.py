@@ -1,6 +1,7 @@
-"""A turn told while it runs, as server-sent events. The turn is its own: it goes on when the client goes away.
+"""Server-sent events: a turn told while it runs, and what ends event streams when the server stops.
 
-What fails before the first event is raised, so that it becomes a status; what fails later is the event `problem`.
+A turn goes on when its client goes away. What fails before the first event is raised, so that it becomes a status;
+what fails later is the event `problem`.
 """
 
 from __future__ import annotations
@@ -15,27 +16,31 @@ from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 from pydantic import BaseModel
 
 from inturn.agents.activity import Activity
-from inturn.workflows.loop import OnActivity
-from inturn.problems.of_error import cut_off, internal_error, problem_of
+from inturn.http.asgi import ASGIApp, Event, Receive, Scope, Send, values_of
+from inturn.http.exception_handlers import cut_off, problem_of
+from inturn.http.problems import Problem
 
-log = logging.getLogger("inturn.conversations")
+log = logging.getLogger("inturn.http")
 
 PING_S = 15.0
 HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 
-Run = Callable[[OnActivity], Awaitable[BaseModel]]
+Hear = Callable[[Activity], None]
+"""Takes what an agent says, as it says it."""
+Run = Callable[[Hear], Awaitable[BaseModel]]
+"""Runs the turn; what it returns is the event `response`."""
 Told = tuple[str, str]
 """The name of an event and its data."""
 
 
 class Streams:
-    """The turns that are being told. `finish` waits for them: also for those whose clients have gone."""
+    """The turns that are being streamed. `finish` waits for all of them, also for those whose clients have gone."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def respond(self, run: Run, instance: str) -> EventSourceResponse:
-        """When the first event is there. `instance`: the path that a problem is about."""
+        """Returns when the first event is there. `instance`: the path that a problem is about."""
         stream = TurnStream(run, instance)
         task = asyncio.create_task(stream.run())
         self._tasks.add(task)
@@ -64,7 +69,7 @@ class TurnStream:
         self._told: asyncio.Queue[Told | None] = asyncio.Queue()
         self._has_begun = asyncio.Event()
         self._error: BaseException | None = None
-        """Of a turn that failed before it had told anything."""
+        """Set if the turn failed before it had told anything."""
 
     async def run(self) -> None:
         try:
@@ -72,7 +77,7 @@ class TurnStream:
         except asyncio.CancelledError:
             self._fail(cut_off())
             raise
-        except Exception as error:  # noqa: BLE001 - it is told to the client, and logged where nobody foresaw it
+        except Exception as error:  # noqa: BLE001 - the client is told, and what nobody foresaw is logged
             self._fail(error)
         else:
             self._tell("response", response.model_dump_json())
@@ -116,13 +121,57 @@ class TurnStream:
             return
         problem = problem_of(error)
         if problem is None:
-            log.error("a streamed turn failed in an unforeseen way", exc_info=error)
-            problem = internal_error()
-        # an event has no headers to say when to come again
+            log.error("a streamed turn failed unexpectedly", exc_info=error)
+            problem = Problem("internal-error")
+        # an event has no headers, so its data says when to retry
         again = {} if problem.retry_after_s is None else {"retry_after": problem.retry_after_s}
         self._tell("problem", _written(problem.document(self._instance) | again))
 
 
 def _written(value: Any) -> str:
-    """In ASCII, as half a character could not be sent."""
+    """In ASCII: half of a surrogate pair could not be sent as UTF-8."""
     return json.dumps(value)
+
+
+class EndingStreams:
+    """Ends event streams that have no end of their own when the server stops; their clients connect again elsewhere.
+
+    These are answers to GET. A turn is streamed in answer to a POST, and its stream ends with the turn.
+    """
+
+    def __init__(self, app: ASGIApp, stopping: asyncio.Event) -> None:
+        self._app = app
+        self._stopping = stopping
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "GET" or not scope["path"].endswith("/events"):
+            await self._app(scope, receive, send)
+            return
+        is_stream, is_whole = False, False
+
+        async def noticed(event: Event) -> None:
+            nonlocal is_stream, is_whole
+            if event["type"] == "http.response.start":
+                kinds = values_of(event.get("headers", ()), b"content-type")
+                is_stream = any(kind.startswith(b"text/event-stream") for kind in kinds)
+            await send(event)
+            is_whole = event["type"] == "http.response.body" and not event.get("more_body", False)
+
+        run = asyncio.ensure_future(_run(self._app, scope, receive, noticed))
+        stop = asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait({run, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if run.done() or not is_stream:
+                await run
+                return
+        finally:
+            stop.cancel()
+            if not run.done():
+                run.cancel()
+                await asyncio.wait({run})
+        if not is_whole:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _run(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    await app(scope, receive, send)

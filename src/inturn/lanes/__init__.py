@@ -1,1 +1,1 @@
-"""Lanes: one turn per key, in order, committed exactly once. `turn.py` is the flow."""
+"""Lanes: one turn per key, in order, committed exactly once. `executor.py` is the flow."""

@@ -1,17 +1,24 @@
-"""`app.lanes`: what runs, what waits, what is stopped; and stopping, resuming and clearing it."""
+"""`app.lanes` and `app.dead_letters`: what runs, waits, is stopped or has failed for good; and acting on it.
+
+Reading changes nothing. A dead letter is kept with its errors until someone replays or drops it.
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from inturn.lanes import text
+from pydantic import TypeAdapter, ValidationError
+
 from inturn import arguments
-from inturn.process.identity import read_token
-from inturn.process.process import Process
-from inturn.store.lane import read_ident
-from inturn.store.views import LaneRow, LaneView, MessageView
+from inturn.errors import StateMismatch
+from inturn.lanes import codec
+from inturn.process.process import Process, read_token
+from inturn.store.lane import ident_of, read_ident
+from inturn.store.views import DeadView, LaneRow, LaneView, MessageView
+
+M = TypeVar("M")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +29,12 @@ class MessageInfo:
     attempts: int
     age_s: float
     due_in_s: float
-    """0: now; else it waits for its next attempt, or is delayed."""
+    """0: now. Otherwise it waits for its next attempt, or is delayed."""
     is_inline: bool
     body: Any
     errors: tuple[dict[str, Any], ...]
     lead: str = ""
-    """The id of the message that leads its burst; '' for one that leads, or is alone."""
+    """The id of the message that leads its burst; '' if it leads one itself, or is alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +44,7 @@ class LaneSummary:
     key: str
     status: str
     handler: str
-    """Of the turn that runs, or that comes next."""
+    """The handler of the turn that runs, or that comes next."""
     holder: str | None
     held_s: float
     waiting: int
@@ -58,16 +65,28 @@ class LaneInfo:
     running: MessageInfo | None
     waiting: int
     messages: tuple[MessageInfo, ...]
-    """The first of those that wait; the others of a burst follow the one that leads it."""
+    """The first of those that wait; a burst follows the message that leads it."""
     why: str
     state: Any
     version: int
     state_expires_in_s: float | None
-    """`None`: there is none, or it does not expire while messages wait."""
+    """`None` if there is no state, or while messages wait: then it does not expire."""
     burst: tuple[MessageInfo, ...] = ()
-    """What the turn that runs has besides `running`."""
+    """The messages of the running turn besides `running`."""
     delayed: tuple[MessageInfo, ...] = ()
-    """The first of those whose time has not come."""
+    """The first of the delayed messages."""
+
+    def state_as(self, kind: type[M]) -> M | None:
+        """The state as a pydantic model or a dataclass; `None` if there is none.
+
+        `StateMismatch` if it does not fit: other code has written it.
+        """
+        if self.state is None:
+            return None
+        try:
+            return TypeAdapter(kind).validate_python(self.state)
+        except ValidationError as error:
+            raise StateMismatch(self.key, codec.why_not(error)) from error
 
 
 class Lanes:
@@ -75,30 +94,37 @@ class Lanes:
         self._process = process
 
     async def list(self, limit: int = 1000) -> list[LaneSummary]:
-        """Every lane that runs, waits or is stopped, by key. An idle one is not among them."""
+        """Every lane that runs, waits or is stopped, by key. Idle lanes are not listed."""
         await self._process.ready()
         found = await self._process.store.lanes(arguments.whole(limit, "limit", 1, 1_000_000))
         unhandled = {handler.name for handler in found.handlers if not handler.workers}
         return [_summary(row, unhandled) for row in found.lanes]
 
     async def inspect(self, key: str, limit: int = 100) -> LaneInfo:
-        """All there is to see of one lane, with the first `limit` waiting messages."""
+        """Everything about one lane, with the first `limit` waiting messages."""
         await self._process.ready()
-        most = arguments.whole(limit, "limit", 1, 100_000)
-        return _info(await self._process.store.lane(arguments.name(key, "key"), most))
+        count = arguments.whole(limit, "limit", 1, 100_000)
+        return _info(await self._process.store.lane(arguments.name(key, "key"), count))
+
+    async def state(self, key: str, kind: type[M]) -> M | None:
+        """The stored state as a pydantic model or a dataclass, read without a turn; `None` if there is none.
+
+        `StateMismatch` if it does not fit. For more than the state, `inspect(key)` has `state_as(kind)`.
+        """
+        return (await self.inspect(key, limit=1)).state_as(kind)
 
     async def pause(self, key: str, why: str = "paused by hand") -> None:
-        """What runs may finish; nothing else begins until `resume`. Messages are still accepted."""
+        """Let what runs finish, and begin nothing else until `resume`. Messages are still accepted."""
         await self._process.ready()
         await self._process.store.stop(arguments.name(key, "key"), "paused", why)
 
     async def resume(self, key: str) -> bool:
-        """Let a paused or parked lane go on; `False` if it was neither."""
+        """Let a paused or parked lane go on. `False` if it was neither."""
         await self._process.ready()
         return await self._process.store.resume(arguments.name(key, "key"))
 
     async def clear(self, key: str) -> int:
-        """Remove its messages and its state, for good; answers how many messages. A running turn cannot commit."""
+        """Remove its messages and its state for good. Returns how many messages. A running turn cannot commit."""
         await self._process.ready()
         return await self._process.store.clear(arguments.name(key, "key"))
 
@@ -106,9 +132,16 @@ class Lanes:
 def _summary(row: LaneRow, unhandled: set[str]) -> LaneSummary:
     status = "running" if row.token else row.stopped or ("ready" if row.ready else "waiting")
     handler = read_ident(row.ident)[0] if row.ident else row.ready
-    since_s = row.since_ms / 1000
-    is_unhandled = bool(row.ready) and row.ready in unhandled
-    return LaneSummary(row.key, status, handler, _place(row.token), since_s, row.waiting, row.why, is_unhandled)
+    return LaneSummary(
+        key=row.key,
+        status=status,
+        handler=handler,
+        holder=_holder(row.token),
+        held_s=row.since_ms / 1000,
+        waiting=row.waiting,
+        why=row.why,
+        is_unhandled=bool(row.ready) and row.ready in unhandled,
+    )
 
 
 def _info(view: LaneView) -> LaneInfo:
@@ -120,25 +153,104 @@ def _info(view: LaneView) -> LaneInfo:
     for message in view.messages:
         by_place[message.place].append(_message(message))
     running = by_place["running"].pop(0) if by_place["running"] else None
-    if is_running and running is None:  # inline: the store has nothing of it but the lease
-        running = MessageInfo(*read_ident(view.ident), 0, 1, view.since_ms / 1000, 0.0, True, None, ())
+    if is_running and running is None:  # an inline turn: the store has only its lease
+        handler, message_id = read_ident(view.ident)
+        running = MessageInfo(
+            handler, message_id, priority=0, attempts=1, age_s=view.since_ms / 1000, due_in_s=0.0, is_inline=True,
+            body=None, errors=(),
+        )  # fmt: skip
     version, _, state = (view.state or b"0 null").partition(b" ")
     version, _, _ = version.partition(b"@")
     expires_in_s = view.state_ttl_ms / 1000 if view.state_ttl_ms >= 0 else None
     return LaneInfo(
-        view.key, status, _place(view.token), view.since_ms / 1000, view.fence, running, view.waiting,
-        tuple(by_place["waiting"]), view.why, text.read(state), int(version), expires_in_s,
-        tuple(by_place["running"]), tuple(by_place["delayed"]),
-    )  # fmt: skip
+        key=view.key,
+        status=status,
+        holder=_holder(view.token),
+        held_s=view.since_ms / 1000,
+        fence=view.fence,
+        running=running,
+        waiting=view.waiting,
+        messages=tuple(by_place["waiting"]),
+        why=view.why,
+        state=codec.read_json(state),
+        version=int(version),
+        state_expires_in_s=expires_in_s,
+        burst=tuple(by_place["running"]),
+        delayed=tuple(by_place["delayed"]),
+    )
 
 
 def _message(view: MessageView) -> MessageInfo:
     return MessageInfo(
-        view.handler, view.id, view.priority, view.attempts, view.age_ms / 1000, view.due_in_ms / 1000,
-        view.is_inline, text.read(view.body) if view.body else None, tuple(json.loads(error) for error in view.errors),
-        view.lead,
-    )  # fmt: skip
+        handler=view.handler,
+        id=view.id,
+        priority=view.priority,
+        attempts=view.attempts,
+        age_s=view.age_ms / 1000,
+        due_in_s=view.due_in_ms / 1000,
+        is_inline=view.is_inline,
+        body=codec.read_json(view.body) if view.body else None,
+        errors=tuple(json.loads(error) for error in view.errors),
+        lead=view.lead,
+    )
 
 
-def _place(token: str) -> str | None:
+def _holder(token: str) -> str | None:
     return "{}:{}".format(*read_token(token)) if token else None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    key: str
+    handler: str
+    id: str
+    body: Any
+    attempts: int
+    accepted_at: float
+    """Seconds since the epoch, by the store's clock."""
+    died_at: float
+    errors: tuple[dict[str, Any], ...]
+
+
+class DeadLetters:
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    async def list(self, limit: int = 1000) -> list[DeadLetter]:
+        """The oldest first."""
+        await self._process.ready()
+        found = await self._process.store.dead(arguments.whole(limit, "limit", 1, 1_000_000))
+        return [_letter(view) for view in found]
+
+    async def show(self, key: str, handler: str, message_id: str) -> DeadLetter | None:
+        await self._process.ready()
+        view = await self._process.store.dead_letter(*_address(key, handler, message_id))
+        return None if view is None else _letter(view)
+
+    async def replay(self, key: str, handler: str, message_id: str) -> bool:
+        """Put it back at its old place in its lane, past the duplicate check, with all attempts. `False`: not found."""
+        await self._process.ready()
+        return await self._process.store.replay(*_address(key, handler, message_id))
+
+    async def drop(self, key: str, handler: str, message_id: str) -> bool:
+        """Delete it for good. `False`: not found."""
+        await self._process.ready()
+        return await self._process.store.drop(*_address(key, handler, message_id))
+
+
+def _address(key: str, handler: str, message_id: str) -> tuple[str, str]:
+    named = arguments.name(handler, "handler"), arguments.name(message_id, "message_id")
+    return arguments.name(key, "key"), ident_of(*named)
+
+
+def _letter(view: DeadView) -> DeadLetter:
+    return DeadLetter(
+        key=view.key,
+        handler=view.handler,
+        id=view.id,
+        body=codec.read_json(view.body),
+        attempts=view.attempts,
+        accepted_at=view.accepted_ms / 1000,
+        died_at=view.died_ms / 1000,
+        errors=tuple(json.loads(error) for error in view.errors),
+    )

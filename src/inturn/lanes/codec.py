@@ -1,7 +1,8 @@
-"""What a body or a state looks like: a pydantic model, a dataclass, or plain JSON (`dict`, `list`).
+"""How bodies, states, results and chunks become JSON text and back, within limits.
 
-A state is stored as `<version> <json>`, where the version counts its commits. It is read through its shape: what no
-longer fits is never touched.
+A body or a state is a pydantic model, a dataclass, or plain JSON (`dict`, `list`). What cannot be written is refused
+before anything is sent. A state is stored as `<version> <json>`, where the version counts its commits. A stored state
+that no longer fits its type is never touched.
 """
 
 from __future__ import annotations
@@ -11,12 +12,30 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from inturn.errors import BadMessage, TooLarge
-from inturn.lanes import text
+from inturn.errors import ArgumentTypeError, BadMessage, TooLarge
+
+MAX_BODY = 256 * 1024
+MAX_STATE = 1024 * 1024
+MAX_RESULT = 256 * 1024
+MAX_CHUNK = 64 * 1024
 
 _PLAIN = (dict, list)
+
+
+def write_json(value: Any, what: str, limit: int) -> bytes:
+    try:
+        written = to_json(value)
+    except (PydanticSerializationError, ValueError, RecursionError) as error:
+        raise BadMessage(f"{what} cannot be written as JSON: {error}") from error
+    if len(written) > limit:
+        raise TooLarge(what, len(written), limit)
+    return written
+
+
+read_json = from_json
+"""The way back from `write_json`."""
 
 
 class Shape:
@@ -30,20 +49,19 @@ class Shape:
             try:
                 self._adapter = TypeAdapter(kind)
             except (PydanticUserError, KeyError, TypeError) as error:
-                raise TypeError(
-                    f"{field}={kind!r}: must be a pydantic model, a dataclass, dict or list: {error}"
-                ) from error
+                problem = f"must be a pydantic model, a dataclass, dict or list: {error}"
+                raise ArgumentTypeError(field, problem, kind) from error
 
     def fields(self) -> set[str] | None:
-        """The names that a value has; `None` where they are not known beforehand."""
+        """The names of a value's fields; `None` if they are not known beforehand."""
         model_fields = getattr(self.kind, "model_fields", None) or getattr(self.kind, "__dataclass_fields__", None)
         return set(model_fields) if isinstance(model_fields, dict) else None
 
     def read(self, written: bytes) -> Any:
-        """Raises `ValueError` for what does not fit."""
+        """Raises `ValueError` if the text does not fit the type."""
         if self._adapter is not None:
             return self._adapter.validate_json(written)
-        value = text.read(written)
+        value = read_json(written)
         if not isinstance(value, self.kind):
             raise ValueError(f"a {self.kind.__name__} was expected, and a {type(value).__name__} is there")
         return value
@@ -51,20 +69,21 @@ class Shape:
     def write(self, value: Any, what: str, limit: int) -> bytes:
         if self._adapter is None:
             if not isinstance(value, self.kind):
-                raise BadMessage(f"{what} is a {type(value).__name__}, and {self._field}={self.kind.__name__} was said")
-            return text.write(value, what, limit)
+                declared = f"{self._field}={self.kind.__name__}"
+                raise BadMessage(f"{what} is a {type(value).__name__}, but it was declared with {declared}")
+            return write_json(value, what, limit)
         try:
-            # what could not be read back must not be written
+            # validated first: what could not be read back must not be written
             written = self._adapter.dump_json(self._adapter.validate_python(value), warnings="error")
         except (ValidationError, PydanticSerializationError) as error:
-            raise BadMessage(f"{what} does not fit {self._field}={self.kind!r}: {_first(error)}") from error
+            raise BadMessage(f"{what} does not fit {self._field}={self.kind!r}: {why_not(error)}") from error
         if len(written) > limit:
             raise TooLarge(what, len(written), limit)
         return written
 
 
 class NewerState(ValueError):
-    """A newer version of the code has written it, so nobody asks whether it could be read by chance."""
+    """A newer version of the code wrote the state. It is not read, even if it would happen to fit."""
 
     def __init__(self, needs: int, have: int) -> None:
         super().__init__(f"version {needs} of the handler wrote it, and this is version {have}")
@@ -80,14 +99,13 @@ class StateShape(Shape):
         try:
             self._initial()
         except Exception as error:
-            raise TypeError(
-                f"state={kind!r}: cannot be made without arguments ({error}); give initial=, a function that makes it"
-            ) from error
+            problem = f"cannot be made without arguments ({error}); give initial=, a function that makes it"
+            raise ArgumentTypeError("state", problem, kind) from error
 
     def load(self, stored: bytes | None, code: int = 1) -> tuple[Any, int]:
-        """The state and its version, for this version of the code.
+        """Returns the state and its version, for this version of the code.
 
-        Raises `ValueError` for what does not fit, whatever its code raises at it.
+        Raises `ValueError` if it does not fit, whatever the type's own code raises.
         """
         if stored is None:
             return self._initial(), 0
@@ -104,15 +122,11 @@ class StateShape(Shape):
 
     def save(self, state: Any, version: int, code: int = 1) -> bytes:
         written_by = b"@%d" % code if code > 1 else b""
-        return b"%d%b " % (version + 1, written_by) + self.write(state, "the state", text.MAX_STATE)
+        return b"%d%b " % (version + 1, written_by) + self.write(state, "the state", MAX_STATE)
 
 
-def why_not(error: ValueError) -> str:
-    """In one line, why a text did not fit."""
-    return _first(error)
-
-
-def _first(error: Exception) -> str:
+def why_not(error: Exception) -> str:
+    """Why a value did not fit, in one line."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))

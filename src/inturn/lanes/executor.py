@@ -1,34 +1,36 @@
-"""A turn: begin -> handle -> commit. This page is what inturn does; the rest of the package makes it true.
+"""A turn: begin -> handle -> commit, or fail. This page is what inturn does; the rest of the package makes it true.
 
-begin   the store has leased the lane to us and given us its state and a message: read them
-handle  the handler runs. If its lease is lost, or a newer message interrupts it, it is cancelled, and nothing that it
-        did to the state was ever written
-commit  state, result, duplicate mark and sends become real in one transition, if the lease is still ours; and the
-        same transition gives us the next message of the lane
-fail    or nothing of it becomes real, and the message is tried again, or set aside
+begin   the store has leased the lane to us, and given us its state and a message: read them
+handle  the handler runs; if its lease is lost, or a newer message interrupts it, it is cancelled
+commit  state, result, duplicate mark and sends become real in one step, if the lease is still ours
+fail    nothing of it becomes real, and the message is tried again, or set aside
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
+from inturn import metrics
 from inturn.errors import CommitUnknown, Interrupted, LeaseLost, StateMismatch, StoreUnavailable
 from inturn.lanes import runtime as context
-from inturn.lanes.turn import Turn
-from inturn.lanes.ending import certainly, give_up
 from inturn.lanes.handler import Handler
 from inturn.lanes.lease import TurnLease
-from inturn.lanes.retry import Exhausted, told, words_of
+from inturn.lanes.retry import Exhausted, describe, error_record
 from inturn.lanes.runtime import Runtime
-from inturn import metrics
+from inturn.lanes.turn import Turn
 from inturn.store import clock
-from inturn.store.lane import Commit, Ended, Failure, Given, read_ident
+from inturn.store.lane import ANY_FENCE, Commit, Ended, Failure, Given, GivenMessage, read_ident
+from inturn.store.limits import LOST_NOTE_MS
 
 log = logging.getLogger("inturn.lanes")
+
+CERTAIN_S = LOST_NOTE_MS / 1000 - 10.0
+"""For this long a missing note of a loss means that nothing was lost: ten seconds less than the store keeps notes."""
 
 
 class Passed(NamedTuple):
@@ -38,92 +40,124 @@ class Passed(NamedTuple):
     stored: bytes | None
 
 
+@dataclass(slots=True)
+class Execution:
+    """One turn of a worker, handed from step to step."""
+
+    turn: Turn[Any]
+    handler: Handler
+    given: Given
+    goes_on: Callable[[], bool]
+    """Whether the worker wants the next message of the lane; asked when the handler is done."""
+    next_token: str = ""
+    """The token of the next turn, if we asked for one."""
+
+    def ask_for_next(self) -> str:
+        self.next_token = self.turn._runtime.process.registry.new_token() if self.goes_on() else ""
+        return self.next_token
+
+
 async def take_turn(runtime: Runtime, given: Given, stored: bytes | None, goes_on: Callable[[], bool]) -> Passed | None:
-    """The whole of it, for a worker. Answers the next turn of the lane, if it `goes_on` and there is one."""
-    handler = runtime.handlers[read_ident(given.ident)[0]]
-    lease = hold(runtime, given)
-    turn: Turn[Any] = Turn(
-        runtime, given.key, given.ident, lease, handler.timing, handler.state, stored, handler, runtime.version
-    )
-    turn.committer = partial(commit, turn)
-    next_token, ended = "", None
+    """One turn of a worker. Returns the next turn of the lane, if it `goes_on` and there is one."""
+    run = hold(runtime, given, stored, goes_on)
     try:
-        while ended is None or ended.status == "newer":
-            try:
-                begin(turn, handler, given) if ended is None else turn.begin_again(ended.newer)
-                await handle(turn, handler)
-                if turn.is_over:  # the handler has committed it
-                    return None
-                next_token = runtime.process.registry.new_token() if goes_on() else ""
-                effects = turn.effects(True, True, next_token, handler.unless_newer and turn.gives_way)
-            except Exception as error:
-                if turn.is_over:
-                    log.exception("the handler of key=%s raised after it had committed its turn", turn.key)
-                    return None
-                if lease.is_lost:
-                    raise lease.loss() from error
-                if isinstance(error, CommitUnknown) and (error.key, error.fence) == (turn.key, turn.fence):
-                    raise  # of `turn.commit()`: as for our own commit, the attempt is given back
-                next_token = runtime.process.registry.new_token() if goes_on() else ""
-                return await fail(turn, handler, error, next_token)
-            ended = await commit(turn, effects)
-        return None if ended.next is None else Passed(ended.next, turn.state_after(effects))
+        return await begin_handle_commit(run)
     except (LeaseLost, CommitUnknown) as error:
-        give_up(turn, next_token)
-        tell_how_it_was_lost(turn, error)
+        give_up(run)
+        report_loss(run.turn, error)
         return None
     except BaseException:
-        if turn.is_over:  # the handler has committed it
-            raise
-        # the worker stops: as if the message had not been given
-        give_up(turn, next_token)
-        metrics.turns.labels("handed back").inc()
+        if not run.turn._is_over:  # else the handler has committed it
+            # the worker stops: the message goes back as if it had not been given
+            give_up(run)
+            metrics.turns.labels("handed back").inc()
         raise
     finally:
-        turn.is_over = True
+        run.turn._is_over = True
 
 
-def hold(runtime: Runtime, given: Given) -> TurnLease:
+async def begin_handle_commit(run: Execution) -> Passed | None:
+    """Repeated while the commit finds newer messages that the handler is to see first."""
+    turn = run.turn
+    newer: Sequence[GivenMessage] | None = None
+    while True:
+        try:
+            begin(run) if newer is None else turn._begin_again(newer)
+            await handle(run)
+            if turn._is_over:  # the handler has committed it
+                return None
+            effects = gather(run)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the attempt has failed
+            return await fail(run, error)
+        ended = await commit(turn, effects)
+        if ended.status != "newer":
+            return None if ended.next is None else Passed(ended.next, turn._state_after(effects))
+        newer = ended.newer
+
+
+def hold(runtime: Runtime, given: Given, stored: bytes | None, goes_on: Callable[[], bool]) -> Execution:
+    """The lease is kept alive from here on."""
     process = runtime.process
+    handler = runtime.handlers[read_ident(given.ident)[0]]
 
     async def hand_back(fence: int) -> Ended:
         return await process.store.fail(Failure(given.key, given.token, fence, "back"))
 
     lease = TurnLease(
-        process, given.key, given.token, given.fence, given.ttl_ms, given.limit_ms, given.sent_at, hand_back
+        process,
+        key=given.key,
+        token=given.token,
+        fence=given.fence,
+        ttl_ms=given.ttl_ms,
+        limit_ms=given.limit_ms,
+        sent_at=given.sent_at,
+        undo=hand_back,
     )
     process.registry.adopt(lease)
     process.heartbeat.watch_over(lease)
-    return lease
+    turn: Turn[Any] = Turn(
+        runtime,
+        key=given.key,
+        ident=given.ident,
+        lease=lease,
+        timing=handler.timing,
+        shape=handler.state,
+        stored=stored,
+        served=handler,
+        code=runtime.version,
+    )
+    turn._committer = partial(commit, turn)
+    return Execution(turn, handler, given, goes_on)
 
 
-def begin(turn: Turn[Any], handler: Handler, given: Given) -> None:
+def begin(run: Execution) -> None:
+    turn, given, attempts = run.turn, run.given, run.handler.retry.attempts
     turn.attempt = given.attempts
-    turn.size = len(given.messages)
-    turn.lease.check()
-    # the last attempt of a burst that has failed is that of each message by itself
-    is_last_of_burst = turn.size > 1 and not given.is_open and given.attempts == handler.retry.attempts
-    if given.attempts > handler.retry.attempts or is_last_of_burst:
+    turn._size = len(given.messages)
+    turn._lease.check()
+    # a burst that has failed is not tried a last time as a whole: each of its messages gets its last attempt alone
+    is_last_of_burst = turn._size > 1 and not given.is_open and given.attempts == attempts
+    if given.attempts > attempts or is_last_of_burst:
         raise Exhausted(given.attempts - 1)
-    turn.read_state()
-    turn.take_in(given.messages)
+    turn._read_state()
+    turn._take_in(given.messages)
     metrics.turn_wait_seconds.observe(given.messages[0].waited_ms / 1000)
     if log.isEnabledFor(logging.DEBUG):
         log.debug(
             "begin key=%s handler=%s fence=%d attempt=%d messages=%d",
-            turn.key, turn.handler, turn.fence, turn.attempt, turn.size,
+            turn.key, turn.handler, turn.fence, turn.attempt, turn._size,
         )  # fmt: skip
 
 
-async def handle(turn: Turn[Any], handler: Handler) -> None:
-    lease = turn.lease
+async def handle(run: Execution) -> None:
+    turn, lease = run.turn, run.turn._lease
     lease.enter()
     context.enter(turn)
     try:
-        turn.result = await handler.call(turn)
+        turn.result = await run.handler.call(turn)
     except BaseException as error:
         if await lease.leave() or not isinstance(error, asyncio.CancelledError):
-            lease.check()  # what the lease says comes before what the body made of it
+            lease.check()  # a lost lease counts before what the handler made of its cancellation
         raise
     finally:
         context.leave(turn)
@@ -131,66 +165,122 @@ async def handle(turn: Turn[Any], handler: Handler) -> None:
     lease.check()
 
 
+def gather(run: Execution) -> Commit:
+    """What the commit is to make real. Raises `BadMessage` for what cannot be written: then the turn has failed."""
+    turn = run.turn
+    next_token = run.ask_for_next()
+    unless_newer = run.handler.unless_newer and turn._may_be_refused
+    return turn._effects(is_submitted=True, has_mark=True, next_token=next_token, unless_newer=unless_newer)
+
+
 async def commit(turn: Turn[Any], effects: Commit) -> Ended:
+    """For a worker's turn, for `turn.commit()`, and for an inline turn."""
     try:
-        ended = await turn.runtime.process.store.commit(effects)
+        ended = await turn._runtime.process.store.commit(effects)
     except StoreUnavailable as error:
         raise CommitUnknown(turn.key, turn.fence) from error
-    certainly(turn, ended)
+    must_be_ours(turn, ended)
     if ended.status == "newer":
-        turn.refusals += 1
+        turn._refusals += 1
         metrics.turns.labels("newer").inc()
         log.info("newer key=%s fence=%d messages=%d", turn.key, turn.fence, len(ended.newer))
         return ended
-    turn.lease.end()
-    took_s = clock.now() - turn.lease.granted_at
+    turn._lease.end()
+    took_s = clock.now() - turn._lease.granted_at
     metrics.turns_committed.inc()
     metrics.turn_seconds.observe(took_s)
-    if turn.sends:
-        metrics.sends.inc(len(turn.sends))
-        turn.runtime.bring(turn.key, turn.sends)
+    if turn._sends:
+        metrics.sends.inc(len(turn._sends))
+        turn._runtime.bring(turn.key, turn._sends)
     if log.isEnabledFor(logging.DEBUG):
-        log.debug("commit key=%s fence=%d took=%.3fs sends=%d", turn.key, turn.fence, took_s, len(turn.sends))
+        log.debug("commit key=%s fence=%d took=%.3fs sends=%d", turn.key, turn.fence, took_s, len(turn._sends))
     return ended
 
 
-async def fail(turn: Turn[Any], handler: Handler, error: Exception, next_token: str) -> Passed | None:
-    failure = judge(turn, handler, error, next_token)
+async def fail(run: Execution, error: Exception) -> Passed | None:
+    turn = run.turn
+    if turn._is_over:
+        log.exception("the handler of key=%s raised after it had committed its turn", turn.key)
+        return None
+    if turn._lease.is_lost:
+        raise turn._lease.loss() from error
+    if isinstance(error, CommitUnknown) and (error.key, error.fence) == (turn.key, turn.fence):
+        raise error  # from `turn.commit()`: as after our own commit, the attempt is given back
+    failure = judge(run, error)
     try:
-        ended = await turn.runtime.process.store.fail(failure)
+        ended = await turn._runtime.process.store.fail(failure)
     except StoreUnavailable as away:
         raise CommitUnknown(turn.key, turn.fence) from away
-    certainly(turn, ended)
-    turn.lease.end()
+    must_be_ours(turn, ended)
+    turn._lease.end()
     metrics.turns.labels(failure.how).inc()
     log.warning(
         "fail key=%s handler=%s fence=%d attempt=%d how=%s: %s",
         turn.key, turn.handler, turn.fence, turn.attempt, failure.how, failure.why,
     )  # fmt: skip
-    return None if ended.next is None else Passed(ended.next, turn.state_before())
+    return None if ended.next is None else Passed(ended.next, turn._stored)
 
 
-def judge(turn: Turn[Any], handler: Handler, error: Exception, next_token: str) -> Failure:
-    why = words_of(error)
-    key, token, fence = turn.key, turn.lease.token, turn.fence
+def judge(run: Execution, error: Exception) -> Failure:
+    turn, retry = run.turn, run.handler.retry
+    next_token, why = run.ask_for_next(), describe(error)
+    key, token, fence = turn.key, turn._lease.token, turn.fence
     if isinstance(error, StateMismatch) and error.key == key:
-        # no fault of the message: the attempt does not count, and the lane waits for code that can read its state
+        # not the message's fault: the attempt does not count, and the lane waits for code that can read its state
         if error.needs:
             return Failure(key, token, fence, "back", why=why, version=error.needs)
         return Failure(key, token, fence, "park", why=why)
-    verdict = handler.retry.judge(error, turn.attempt)
-    can = turn.runtime.can if next_token else ()
-    last_but_one = handler.retry.attempts - 1
+    verdict = retry.judge(error, turn.attempt)
+    last_but_one = retry.attempts - 1
     how: Literal["retry", "dead", "park", "split"] = verdict.how
-    if turn.size > 1 and (how != "retry" or turn.attempt >= last_but_one):
-        how = "split"  # only the message that is at fault is set aside
+    if turn._size > 1 and (how != "retry" or turn.attempt >= last_but_one):
+        how = "split"  # so that only the message at fault is set aside
     return Failure(
-        key, token, fence, how, verdict.delay_ms, told(error, turn.attempt), why, next_token, can, last_but_one,
-        have=turn.size,
-    )  # fmt: skip
+        key=key,
+        token=token,
+        fence=fence,
+        how=how,
+        delay_ms=verdict.delay_ms,
+        error=error_record(error, turn.attempt),
+        why=why,
+        next_token=next_token,
+        can=turn._runtime.can if next_token else (),
+        attempts=last_but_one,
+        have=turn._size,
+    )
 
 
-def tell_how_it_was_lost(turn: Turn[Any], error: LeaseLost | CommitUnknown) -> None:
+def must_be_ours(turn: Turn[Any], ended: Ended) -> None:
+    """Raises unless it was us who ended the turn.
+
+    If a repeat finds no lease and no note of a loss, the first try ended the turn. Notes expire: if the store has been
+    silent for longer, we cannot tell.
+    """
+    if ended.status in ("committed", "newer", "failed"):
+        return
+    lease = turn._lease
+    if ended.status == "gone" and ended.attempts > 1:
+        if turn._runtime.process.heartbeat.confirmed_at(lease) > clock.now() - CERTAIN_S:
+            return
+        raise CommitUnknown(turn.key, turn.fence)
+    raise lease.loss(ended.why or "it was gone when the turn ended")
+
+
+def give_up(run: Execution) -> None:
+    """We do not know how the turn ended, or no longer want it.
+
+    If it was not committed, the message goes back to its place. If it was, giving it back finds nothing; but the commit
+    may have given us the next message, which nobody here knows of: that goes back too.
+    """
+    turn = run.turn
+    turn._lease.abandon()
+    if run.next_token:
+        process = turn._runtime.process
+        back = Failure(turn.key, run.next_token, ANY_FENCE, "back")
+        process.registry.abandon(turn.key, run.next_token, partial(process.store.fail, back))
+
+
+def report_loss(turn: Turn[Any], error: LeaseLost | CommitUnknown) -> None:
     if isinstance(error, Interrupted):
         metrics.turns.labels("interrupted").inc()
         log.info("interrupt key=%s handler=%s fence=%d", turn.key, turn.handler, turn.fence)

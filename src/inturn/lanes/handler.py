@@ -1,22 +1,29 @@
-"""A handler and its options, checked when it is registered."""
+"""A handler and its options, checked when it is registered.
+
+A plain function runs in a thread of its own, so that one which hangs holds up nobody. A pool would wait for its threads
+when the process ends; these are not waited for. What such a thread still does then is lost, as if the process had been
+killed: its turn is not committed, and runs again elsewhere.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 import re
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from inturn.lanes import policy, template, text
-from inturn.lanes.policy import BUSY, Busy
-from inturn.lanes.retry import ON_FAILURE, OnFailure, RetryRule
-from inturn.lanes.codec import Shape, StateShape
-from inturn.lanes.template import Template
-from inturn.lanes.thread import in_a_thread
 from inturn import arguments
 from inturn.arguments import Seconds
+from inturn.errors import ArgumentError, ArgumentTypeError
+from inturn.lanes import codec, policy, template
+from inturn.lanes.codec import Shape, StateShape
+from inturn.lanes.policy import BUSY, Busy
+from inturn.lanes.retry import ON_FAILURE, OnFailure, RetryRule
+from inturn.lanes.template import Template
 from inturn.store.lane import Rule
 
 MAX_WINDOW_S = 7 * 86400.0
@@ -26,12 +33,12 @@ _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 
 class HandlerError(Exception):
-    """What a handler raised that must not go further as it is."""
+    """Stands for what a handler raised that must not be passed on as it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long a lane's lease, a turn, its marks and its state live."""
+    """How long a lane's lease, a turn, its duplicate marks and its state live."""
 
     ttl_ms: int
     limit_ms: int
@@ -61,26 +68,26 @@ class Handler:
     shares: Template | None
 
     def rule_of(self, body: Any) -> Rule:
-        """For this message: one that cuts the quiet time short asks for none."""
+        """The rule of this message. A message that `cut` matches has no quiet time."""
         return self.rule._replace(quiet_ms=0) if self.cut is not None and self.cut(body) else self.rule
 
     def shares_of(self, body: Any) -> str:
-        """The plain key that a turn over this message holds too."""
+        """The plain key that a turn over this message also holds; '' for none."""
         return "" if self.shares is None else arguments.name(self.shares.fill(body), "shares")
 
     def names(self, version: int) -> list[str]:
-        """What workers of this version of the app can run: its messages, and those of every older version of it."""
+        """What workers of this version of the app can run: messages of this version, and of every older one."""
         return [self.name, *(f"{self.name}@{older}" for older in range(2, version + 1))]
 
     def key_of(self, body: Any, given: str | None) -> str:
         if given is not None:
             return template.key(given)
         if self.key is None:
-            raise TypeError(f"handler {self.name!r} has no key template: give key=")
+            raise ArgumentTypeError("key", f"handler {self.name!r} has no key template: give key=")
         return template.key(self.key.fill(body))
 
     def id_of(self, key: str, body: Any, given: object | None) -> str | None:
-        """`None`: the application has no id for it."""
+        """`None` if the application has no id for it."""
         if given is not None:
             return template.message_id(given)
         if self.message_id is not None:
@@ -91,36 +98,36 @@ class Handler:
 
     def write_body(self, body: Any) -> bytes:
         if self.body is not None:
-            return self.body.write(body, "the body", text.MAX_BODY)
-        return text.write(body, "the body", text.MAX_BODY)
+            return self.body.write(body, "the body", codec.MAX_BODY)
+        return codec.write_json(body, "the body", codec.MAX_BODY)
 
     async def call(self, turn: Any) -> Any:
-        """Run it; a plain function in a thread."""
+        """Run it; a plain function runs in a thread."""
         try:
             if self.is_async:
                 return await self.run(turn)
-            turn.lease.runs_on()
-            return await in_a_thread(self.run, turn, turn.lease.has_ended)
+            turn._lease.runs_on()
+            return await in_a_thread(self.run, turn, turn._lease.has_ended)
         except (Exception, KeyboardInterrupt):
             raise
         except BaseException as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling() > 0:
                 raise
-            # Nobody cancelled us: it is the handler's own error. It must not look as if the worker stopped, or the
-            # message would go from worker to worker without its attempts being counted.
+            # Nobody cancelled us, so it is the handler's own error. It must not look as if the worker stopped: then the
+            # message would go from worker to worker, and no attempt would count.
             raise HandlerError(f"the handler raised {type(error).__name__}: {error}") from error
 
     def read_body(self, written: bytes) -> Any:
-        return self.body.read(written) if self.body is not None else text.read(written)
+        return self.body.read(written) if self.body is not None else codec.read_json(written)
 
 
 def timing(ttl: Seconds, time_limit: Seconds, window: Seconds, state_ttl: Seconds) -> Timing:
     return Timing(
         _ms(arguments.ttl(ttl)),
         _ms(arguments.ttl(time_limit, "time_limit")),
-        _ms(arguments.seconds(window, "dedup_window", most=MAX_WINDOW_S)),
-        _ms(arguments.seconds(state_ttl, "state_ttl", most=MAX_STATE_TTL_S)),
+        _ms(arguments.seconds(window, "dedup_window", maximum=MAX_WINDOW_S)),
+        _ms(arguments.seconds(state_ttl, "state_ttl", maximum=MAX_STATE_TTL_S)),
     )
 
 
@@ -151,30 +158,31 @@ def make(
     version: int,
     shares: str | Callable[[Any], str] | None,
 ) -> Handler:
+    """Checks every option, and that they go together. `InTurn.handler` explains them."""
     if not _NAME.fullmatch(str(name)):
-        raise ValueError(f"handler name {name!r}: must be 1 to 64 letters, digits or any of _ . : -")
+        raise ArgumentError("name", "must be 1 to 64 letters, digits or any of _ . : -", name)
     if not callable(run):
-        raise TypeError(f"handler {name!r}: {run!r} cannot be called")
+        raise ArgumentTypeError("handler", f"must be a function of a turn, to be registered as {name!r}", run)
     one_of(busy, BUSY, "busy")
     one_of(on_failure, ON_FAILURE, "on_failure")
     if message_id is not None and content_id is not None:
-        raise ValueError("message_id and content_id: a message has one id; give one of them")
+        raise ArgumentError("content_id", "give message_id= or content_id=, not both: a message has one id")
     wait_s = arguments.wait(wait)
     if wait_s is not None and busy != "wait":
-        raise ValueError(f"wait={wait!r} with busy={busy!r}: only busy='wait' waits up to a time")
+        raise ArgumentError("wait", f"busy={busy!r} takes no wait=; only busy='wait' does", wait)
     if busy == "wait" and not wait_s:
-        raise ValueError("busy='wait' needs wait=, the seconds within which the turn must begin")
+        raise ArgumentError("wait", "must be given with busy='wait': the seconds within which the turn must begin")
     for option, value in (("interruptible", interruptible), ("unless_newer", unless_newer)):
         if not isinstance(value, bool):
-            raise TypeError(f"{option}={value!r}: must be True or False")
+            raise ArgumentTypeError(option, "must be True or False", value)
     if unless_newer and busy in ("reject", "drop"):
-        raise ValueError(f"unless_newer with busy={busy!r}: nothing newer ever waits")
+        raise ArgumentError("unless_newer", f"with busy={busy!r} nothing newer ever waits")
     if initial is not None and state is None:
-        raise ValueError("initial= without state=: say what the state is")
+        raise ArgumentError("initial", "needs state=, the type of the state")
     if isinstance(key, str) and ">" in key:
-        raise ValueError(f"key={key!r}: must not contain '>', which joins a key and the handler of its sends")
+        raise ArgumentError("key", "must not contain '>', which joins a key and the handler of its sends", key)
     shape = None if body is None else Shape(body, "body")
-    first_s, most_s = _pauses(backoff)
+    first_s, longest_s = _pauses(backoff)
     return Handler(
         name=name,
         run=run,
@@ -187,7 +195,7 @@ def make(
         body=shape,
         state=None if state is None else StateShape(state, initial),
         timing=timing,
-        retry=RetryRule(on_failure, arguments.whole(attempts, "attempts", 1, 1000), first_s, max(first_s, most_s)),
+        retry=RetryRule(on_failure, arguments.whole(attempts, "attempts", 1, 1000), first_s, max(first_s, longest_s)),
         max_waiting=arguments.whole(max_waiting, "max_waiting", 1, 10_000_000),
         priority=policy.priority(priority),
         rule=policy.make_rule(
@@ -201,18 +209,54 @@ def make(
 
 
 def _pauses(backoff: object) -> tuple[float, float]:
+    problem = "must be two numbers of seconds, the first bound and the last"
     if not isinstance(backoff, tuple | list):
-        raise TypeError(f"backoff={backoff!r}: must be two numbers of seconds, the first bound and the last")
+        raise ArgumentTypeError("backoff", problem, backoff)
     if len(backoff) != 2:
-        raise ValueError(f"backoff={backoff!r}: must be two numbers of seconds, the first bound and the last")
-    first_s, most_s = (arguments.seconds(pause, "backoff", allow_zero=True) for pause in backoff)
-    return first_s, most_s
+        raise ArgumentError("backoff", problem, backoff)
+    first_s, longest_s = (arguments.seconds(pause, "backoff", allow_zero=True) for pause in backoff)
+    return first_s, longest_s
 
 
 def one_of(value: object, known: tuple[str, ...], field: str) -> None:
     if value not in known:
-        raise ValueError(f"{field}={value!r}: must be one of {', '.join(map(repr, known))}")
+        raise ArgumentError(field, f"must be one of {', '.join(map(repr, known))}", value)
 
 
 def _ms(seconds: float) -> int:
     return max(1, round(seconds * 1000))
+
+
+async def in_a_thread(run: Callable[[Any], Any], argument: Any, ended: Callable[[], None]) -> Any:
+    """Returns what `run` returns. If the caller is cancelled, the thread runs on, and its result is dropped. When the
+    thread has ended, `ended` is called on the caller's loop.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def deliver(result: Any, error: BaseException | None) -> None:
+        ended()
+        if future.done():
+            return
+        if error is None:
+            future.set_result(result)
+        elif isinstance(error, StopIteration):  # a future cannot carry it
+            future.set_exception(RuntimeError(f"the handler raised StopIteration: {error}"))
+        else:
+            future.set_exception(error)
+
+    def work() -> None:
+        result, error = None, None
+        try:
+            result = context.run(run, argument)
+        except BaseException as raised:  # noqa: BLE001 - the caller judges it
+            error = raised
+        try:
+            loop.call_soon_threadsafe(deliver, result, error)
+        except RuntimeError:
+            if not loop.is_closed():
+                raise
+
+    threading.Thread(target=work, name="inturn-handler", daemon=True).start()
+    return await future

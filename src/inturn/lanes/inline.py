@@ -1,7 +1,7 @@
-"""`app.turn`: a turn for code that answers itself, such as a web request.
+"""`app.turn`: a turn for code that does the work itself, such as a web request.
 
-The caller holds a place in the mailbox like any message. The message is the caller's own: if it dies or raises, the
-message is gone, and no worker ever gets it.
+The caller holds a place in the mailbox like any message. The message is the caller's own: if the caller dies or raises,
+the message is gone, and no worker ever gets it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from functools import lru_cache
 from types import TracebackType
 from typing import Any, Generic, Literal, TypeVar, get_args
 
+from inturn import arguments, metrics
 from inturn.errors import (
+    ArgumentError,
     BadMessage,
     CommitUnknown,
     DuplicateMessage,
@@ -24,18 +26,16 @@ from inturn.errors import (
 )
 from inturn.lanes import runtime as context
 from inturn.lanes import template
-from inturn.lanes.turn import Message, Turn
+from inturn.lanes.codec import StateShape
+from inturn.lanes.executor import commit, report_loss
 from inturn.lanes.handler import Timing, one_of
 from inturn.lanes.lease import TurnLease
 from inturn.lanes.policy import MAX_VERSION
 from inturn.lanes.receipt import Receipt
-from inturn.lanes.retry import words_of
+from inturn.lanes.retry import describe
 from inturn.lanes.runtime import Runtime
-from inturn.lanes.codec import StateShape
 from inturn.lanes.submit import busy_lane
-from inturn.lanes.executor import commit, tell_how_it_was_lost
-from inturn import arguments
-from inturn import metrics
+from inturn.lanes.turn import Message, Turn
 from inturn.store import clock
 from inturn.store.lane import PLAIN, Begun, Left, Opening, Rule, ident_of
 
@@ -48,14 +48,14 @@ S = TypeVar("S")
 
 @lru_cache(256)
 def _kept_shape(kind: Any, initial: Any) -> StateShape:
-    """A shape is dear to make, and the same few are asked for again and again."""
+    """Making a shape is slow, and an app asks for the same few of them again and again."""
     return StateShape(kind, initial)
 
 
 def shape_of(kind: Any, initial: Any) -> StateShape:
     try:
         return _kept_shape(kind, initial)
-    except TypeError:  # what cannot be kept is made anew, and says itself what is wrong with it
+    except TypeError:  # not hashable; or not a state at all, which raises again here
         return StateShape(kind, initial)
 
 
@@ -71,6 +71,7 @@ class InlineTurn(Generic[S]):
         self,
         runtime: Runtime,
         key: str,
+        *,
         message_id: object | None,
         busy: InlineBusy,
         wait: arguments.Seconds | None,
@@ -95,7 +96,8 @@ class InlineTurn(Generic[S]):
         if busy == "interrupt":
             self._rule = Rule("interrupt", allows=bool(interruptible))
             if self._wait_s == 0:
-                raise ValueError(f"wait={wait!r} with busy='interrupt': it would end a turn and not begin one")
+                problem = "must not be 0 with busy='interrupt': the running turn would end, and none would begin"
+                raise ArgumentError("wait", problem, wait)
         self._code = max(runtime.version, arguments.whole(version, "version", 1, MAX_VERSION))
         self._shares = "" if shares is None else arguments.name(shares, "shares")
         if self._shares:
@@ -112,10 +114,19 @@ class InlineTurn(Generic[S]):
         if not runtime.process.is_ready:
             await runtime.process.ready()
         lease, ident, stored = await self._begin()
-        turn: Turn[S] = Turn(runtime, self._key, ident, lease, self._timing, self._shape, stored, code=self._code)
+        turn: Turn[S] = Turn(
+            runtime,
+            key=self._key,
+            ident=ident,
+            lease=lease,
+            timing=self._timing,
+            shape=self._shape,
+            stored=stored,
+            code=self._code,
+        )
         turn.messages.append(Message(self._id, None))
         try:
-            turn.read_state()
+            turn._read_state()
         except BaseException as error:
             if isinstance(error, StateMismatch) and not error.needs:
                 await self._park(lease, error)
@@ -135,9 +146,19 @@ class InlineTurn(Generic[S]):
             token = registry.new_token()
             ident = ident_of("", self._id if self._has_id else token)
             opening = Opening(
-                key, token, token, ident, self._has_id, timing.ttl_ms, timing.limit_ms, timing.keep_ms, self._busy,
-                self._cap, self._rule, self._shares,
-            )  # fmt: skip
+                name=key,
+                token=token,
+                owner=token,
+                ident=ident,
+                has_id=self._has_id,
+                ttl_ms=timing.ttl_ms,
+                limit_ms=timing.limit_ms,
+                keep_ms=timing.keep_ms,
+                busy=self._busy,
+                cap=self._cap,
+                rule=self._rule,
+                shares=self._shares,
+            )
             waited_s = clock.now() - started_at
             left_s = None if self._wait_s is None else max(0.0, self._wait_s - waited_s)
             answer = await registry.claim_turn(opening, left_s)
@@ -148,14 +169,21 @@ class InlineTurn(Generic[S]):
                 return await process.store.leave(key, token, ident, fence)
 
             lease = TurnLease(
-                process, key, token, answer.fence, timing.ttl_ms, timing.limit_ms, answer.sent_at, leave,
-                answer.doubt_until,
-            )  # fmt: skip
+                process,
+                key=key,
+                token=token,
+                fence=answer.fence,
+                ttl_ms=timing.ttl_ms,
+                limit_ms=timing.limit_ms,
+                sent_at=answer.sent_at,
+                undo=leave,
+                doubt_until=answer.doubt_until,
+            )
             registry.hold(lease)
             if process.heartbeat.watch_over(lease):
                 return lease, ident, answer.state
-            # expired on arrival: the answer took longer than the lease lives. It goes before we ask anew, or we would
-            # find our own message there
+            # expired on arrival: the answer took longer than the lease lives. Give it back before asking again, or we
+            # would find our own message there
             await self._undo(lease)
 
     def _refused(self, answer: Begun, waited_s: float) -> Exception:
@@ -169,7 +197,8 @@ class InlineTurn(Generic[S]):
             return LaneTimeout(key, waited_s)
         log.info("duplicate key=%s id=%s: it %s", key, self._id, "runs" if answer.status == "pending" else "ran")
         first = answer.result if answer.status == "duplicate" else None
-        return DuplicateMessage(key, self._id, Receipt("duplicate", key, "", self._id, 0, self._runtime, first))
+        receipt = Receipt("duplicate", key, handler="", id=self._id, _runtime=self._runtime, _result=first)
+        return DuplicateMessage(key, self._id, receipt)
 
     async def _park(self, lease: TurnLease, error: StateMismatch) -> None:
         try:
@@ -184,16 +213,16 @@ class InlineTurn(Generic[S]):
     ) -> None:
         turn = self._turn
         assert turn is not None, "entered before it is left"
-        lease = turn.lease
+        lease = turn._lease
         context.leave(turn)
-        turn.is_over = True
+        turn._is_over = True
         unwritable: BadMessage | None = None
         try:
             is_ours = await lease.leave()
             if error is None:
                 lease.check()
                 try:
-                    effects = turn.effects(is_submitted=False, has_mark=self._has_id)
+                    effects = turn._effects(is_submitted=False, has_mark=self._has_id)
                 except BadMessage as refused:
                     unwritable = refused
                 else:
@@ -202,30 +231,30 @@ class InlineTurn(Generic[S]):
         except BaseException as failure:
             lease.abandon()
             if isinstance(failure, LeaseLost | CommitUnknown):
-                tell_how_it_was_lost(turn, failure)
+                report_loss(turn, failure)
             raise
         if unwritable is not None:  # as if the block had raised it
             await self._roll_back(turn, unwritable)
             raise unwritable
-        assert error is not None, "else it was committed"
+        assert error is not None, "otherwise it was committed"
         await self._roll_back(turn, error)
         if is_ours and isinstance(error, asyncio.CancelledError):
             lease.check()  # raises why we cancelled it
 
     async def _roll_back(self, turn: Turn[S], error: BaseException) -> None:
         """Nothing was written, so there is nothing to undo but the lease."""
-        lease = turn.lease
+        lease = turn._lease
         if lease.why_lost:
             lease.abandon()
-            tell_how_it_was_lost(turn, lease.loss())
+            report_loss(turn, lease.loss())
             return
         metrics.turns.labels("rolled back").inc()
-        log.info("leave key=%s fence=%d: %s", turn.key, turn.fence, words_of(error))
+        log.info("leave key=%s fence=%d: %s", turn.key, turn.fence, describe(error))
         try:
             await self._undo(lease)
         except StoreUnavailable as failure:
-            # the body's own error must not be hidden by ours
-            log.warning("leave key=%s after an error of the body: %s", turn.key, failure)
+            # our error must not hide the body's own
+            log.warning("leave key=%s after the body raised: %s", turn.key, failure)
 
     @staticmethod
     async def _undo(lease: TurnLease) -> None:

@@ -1,6 +1,6 @@
 """The lease of a turn: the right to run and to commit, renewed by the heartbeat, with a time limit as its fixed end.
 
-When it is lost, the body that runs under it is cancelled. Nothing has to be undone: nothing was written.
+When it is lost, the body that runs under it is cancelled. There is nothing to undo, because nothing was written.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from inturn.process.process import Process
 from inturn.store import clock
 
 INTERRUPTED = "interrupted"
-"""So says the store when a message has ended a turn."""
+"""The store's word for a turn that a newer message has ended."""
 
 
 class TurnLease:
@@ -27,6 +27,7 @@ class TurnLease:
     def __init__(
         self,
         process: Process,
+        *,
         key: str,
         token: str,
         fence: int,
@@ -45,7 +46,7 @@ class TurnLease:
         self.limit_s = limit_ms / 1000
         self.confirmed_at = sent_at
         self.granted_at = clock.now()
-        # the store's own end of it is one ttl later, so that a turn which ran out of time can still say so
+        # the store ends it one ttl later, so that a turn which ran out of time can still report that
         self.fixed_until = sent_at + self.limit_s
         self.doubt_until = doubt_until
         self.why_lost = ""
@@ -61,7 +62,7 @@ class TurnLease:
 
     @property
     def is_lost(self) -> bool:
-        """Lost, and not by its own fault: running out of time is a failure of the attempt."""
+        """Whether it was lost. A turn that exceeded its time limit counts as failed, not as lost."""
         return bool(self.why_lost) and not self.is_overdue
 
     def remaining(self) -> float:
@@ -71,7 +72,7 @@ class TurnLease:
         return max(0.0, self._process.heartbeat.deadline_of(self) - clock.now())
 
     def check(self) -> None:
-        """Raise if the turn may not go on."""
+        """Raises if the turn may not go on."""
         if not self.why_lost and self.remaining() == 0.0 and not self._is_over:
             self.why_lost = OVERDUE if clock.now() >= self.fixed_until else "no renewal in time"
         if self.is_overdue:
@@ -80,30 +81,30 @@ class TurnLease:
             raise self.loss()
 
     def loss(self, why: str = "") -> LeaseLost:
-        """The error that says so; `why` if nobody has said it before."""
+        """Returns the error to raise. `why` counts if no reason is known yet."""
         self.why_lost = self.why_lost or why
         kind = Interrupted if self.why_lost == INTERRUPTED else LeaseLost
         return kind(self.name, self.fence, self.why_lost)
 
     def enter(self) -> None:
-        """The current task runs under it from here on."""
+        """The current task runs under the lease from here on."""
         self._body = Body(asyncio.current_task())
         if self.why_lost:
             self._body.cancel(self.why_lost)
 
     def runs_on(self) -> None:
-        """Its body is a thread, which cannot be cancelled."""
+        """The body is a thread, which cannot be cancelled."""
         self._runs_on = True
 
     def has_ended(self) -> None:
-        """The thread is over. If we gave the lease up meanwhile, the store is told now that nobody runs any more."""
+        """The thread has ended. If we gave the lease up meanwhile, the store is told now that nothing runs any more."""
         self._runs_on = False
         if self._is_owed:
             self._is_owed = False
             self._process.registry.abandon(self.name, self.token, self.undo)
 
     async def leave(self) -> bool:
-        """The body is over. Answers whether a cancellation that it saw was ours."""
+        """The body has ended. Returns whether a cancellation that it saw was ours."""
         body, self._body = self._body, None
         return body is not None and await body.leave()
 
@@ -132,11 +133,11 @@ class TurnLease:
         self._process.registry.ended(self, self.doubt_until)
 
     def abandon(self) -> None:
-        """We do not know, or do not want it any more: see to it that nothing of it is left."""
+        """We do not know how it ended, or do not want it any more: leave nothing of it behind."""
         self._is_over = True
         self._process.registry.let_go(self.token)
         if self._runs_on and self.why_lost == INTERRUPTED:
-            # The next turn is to begin when this one has ended, or after the time that the store gives it.
+            # the next turn begins when this thread has ended, or after the time that the store gives it
             self._is_owed = True
             self._process.registry.forget(self.token)
         else:

@@ -1,4 +1,4 @@
-"""What happens to a message when its lane is busy: the policies, and what may be asked for along with each."""
+"""What happens to a message when its lane is busy: the policies, and the options that go with each."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, get_args
 
-from inturn.errors import BadMessage
-from inturn.lanes import template
 from inturn import arguments
 from inturn.arguments import Seconds
+from inturn.errors import ArgumentError, ArgumentTypeError, BadMessage
+from inturn.lanes import template
 from inturn.store.lane import Policy, Rule
 
 Busy = Literal["queue", "wait", "reject", "drop", "merge", "interrupt", "rollback", "latest"]
@@ -31,10 +31,11 @@ _GATHERING = ("merge", "interrupt")
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Which messages end the quiet time of a merge at once: long ones, and ones that come late.
+    """Which messages end the quiet time of a merge at once: long ones, and late ones.
 
-    `text` and `sent_at` name fields of the body (`"message.text"`). A text counts when it is longer than `longer_than`
-    characters; a message when it was sent more than `older_than` seconds ago (Unix time, or a datetime or its text).
+    `text` and `sent_at` name fields of the body (`"message.text"`). A message is long if its text has more than
+    `longer_than` characters. It is late if it was sent more than `older_than` seconds ago; `sent_at` is Unix time, a
+    datetime, or a datetime's text.
     """
 
     text: str | None = None
@@ -44,15 +45,15 @@ class Cut:
 
     def __post_init__(self) -> None:
         if (self.text is None) != (self.longer_than is None):
-            raise ValueError("Cut: text= and longer_than= go together")
+            raise ArgumentError("longer_than", "goes together with text= in a Cut")
         if (self.sent_at is None) != (self.older_than is None):
-            raise ValueError("Cut: sent_at= and older_than= go together")
+            raise ArgumentError("older_than", "goes together with sent_at= in a Cut")
         if self.text is None and self.sent_at is None:
-            raise ValueError("Cut: give text= with longer_than=, or sent_at= with older_than=")
+            raise ArgumentError("text", "a Cut needs text= with longer_than=, or sent_at= with older_than=")
         if self.longer_than is not None:
             arguments.whole(self.longer_than, "longer_than", 0, 1_000_000)
         if self.older_than is not None:
-            arguments.seconds(self.older_than, "older_than", allow_zero=True, most=MAX_DELAY_S)
+            arguments.seconds(self.older_than, "older_than", allow_zero=True, maximum=MAX_DELAY_S)
 
     def __call__(self, body: Any) -> bool:
         return self._is_long(body) or self._is_late(body)
@@ -67,12 +68,12 @@ class Cut:
         if self.sent_at is None or self.older_than is None:
             return False
         found = template.look_up(body, self.sent_at.split("."))
-        older_than_s = arguments.seconds(self.older_than, "older_than", allow_zero=True, most=MAX_DELAY_S)
+        older_than_s = arguments.seconds(self.older_than, "older_than", allow_zero=True, maximum=MAX_DELAY_S)
         if isinstance(found, str):
             try:
                 found = datetime.fromisoformat(found)
             except ValueError:
-                raise BadMessage(f"{self.sent_at!r} is {found!r}; it must be a time") from None
+                raise BadMessage(f"{self.sent_at!r} is {found!r}; it must be a time", self.sent_at) from None
         if isinstance(found, datetime):
             found = found.timestamp()
         if isinstance(found, bool) or not isinstance(found, int | float):
@@ -91,50 +92,56 @@ def make_rule(
     version: int,
     window_ms: int,
 ) -> Rule:
-    """Refuses what does not go together."""
+    """Raises `ArgumentError` for options that do not go together."""
     for name, value in (("quiet", quiet), ("max_quiet", max_quiet), ("cut", cut)):
         if value is not None and busy != "merge":
-            raise ValueError(f"{name}={value!r} with busy={busy!r}: only busy='merge' has a quiet time")
+            raise ArgumentError(name, f"busy={busy!r} has no quiet time; only busy='merge' has one", value)
     if max_burst is not None and busy not in _GATHERING:
-        raise ValueError(f"max_burst={max_burst!r} with busy={busy!r}: only 'merge' and 'interrupt' make bursts")
+        problem = f"busy={busy!r} makes no bursts; only 'merge' and 'interrupt' do"
+        raise ArgumentError("max_burst", problem, max_burst)
     for name, value in (("max_quiet", max_quiet), ("cut", cut)):
         if value is not None and quiet is None:
-            raise ValueError(f"{name}={value!r} without quiet=: there is no quiet time to end")
+            raise ArgumentError(name, "without quiet= there is no quiet time to end", value)
     if cut is not None and not callable(cut):
-        raise TypeError(f"cut={cut!r}: must be a function of the body, or a Cut")
-    quiet_s = 0.0 if quiet is None else arguments.seconds(quiet, "quiet", allow_zero=True, most=MAX_QUIET_S)
-    most_s = 10 * quiet_s
+        raise ArgumentTypeError("cut", "must be a function of the body, or a Cut", cut)
+    quiet_s = 0.0 if quiet is None else arguments.seconds(quiet, "quiet", allow_zero=True, maximum=MAX_QUIET_S)
+    max_quiet_s = 10 * quiet_s
     if max_quiet is not None:
-        most_s = arguments.seconds(max_quiet, "max_quiet", most=10 * MAX_QUIET_S)
-    if most_s < quiet_s:
-        raise ValueError(f"max_quiet={max_quiet!r}: must not be less than quiet={quiet!r}")
+        max_quiet_s = arguments.seconds(max_quiet, "max_quiet", maximum=10 * MAX_QUIET_S)
+    if max_quiet_s < quiet_s:
+        raise ArgumentError("max_quiet", f"must not be less than quiet={quiet!r}", max_quiet)
     cap = 1
     if busy in _GATHERING:
         cap = 20 if max_burst is None else arguments.whole(max_burst, "max_burst", 2, MAX_BURST)
     return Rule(
-        _IN_STORE.get(busy, "queue"), round(quiet_s * 1000), cap, round(most_s * 1000), bool(interruptible),
-        arguments.whole(version, "version", 1, MAX_VERSION), window_ms,
-    )  # fmt: skip
+        policy=_IN_STORE.get(busy, "queue"),
+        quiet_ms=round(quiet_s * 1000),
+        cap=cap,
+        max_quiet_ms=round(max_quiet_s * 1000),
+        allows=bool(interruptible),
+        version=arguments.whole(version, "version", 1, MAX_VERSION),
+        window_ms=window_ms,
+    )
 
 
 def delay_ms(delay: Seconds | None, not_before: datetime | float | None, now_s: float) -> int:
     """How long a message is held back; `not_before` is a datetime with its zone, or Unix time."""
     if delay is not None and not_before is not None:
-        raise ValueError("delay and not_before: give one of them")
+        raise ArgumentError("delay", "give delay= or not_before=, not both")
     if delay is not None:
-        return round(arguments.seconds(delay, "delay", allow_zero=True, most=MAX_DELAY_S) * 1000)
+        return round(arguments.seconds(delay, "delay", allow_zero=True, maximum=MAX_DELAY_S) * 1000)
     if not_before is None:
         return 0
     if isinstance(not_before, datetime):
         if not_before.tzinfo is None:
-            raise ValueError(f"not_before={not_before!r}: must have a time zone, such as tzinfo=UTC")
+            raise ArgumentError("not_before", "must have a time zone, such as tzinfo=UTC", not_before)
         not_before = not_before.timestamp()
     if isinstance(not_before, bool) or not isinstance(not_before, int | float):
-        raise TypeError(f"not_before={not_before!r}: must be a datetime, or Unix time in seconds")
+        raise ArgumentTypeError("not_before", "must be a datetime, or Unix time in seconds", not_before)
     if not math.isfinite(not_before):
-        raise ValueError(f"not_before={not_before!r}: must be a finite time")
+        raise ArgumentError("not_before", "must be a finite time", not_before)
     left_s = not_before - now_s
-    return round(arguments.seconds(max(0.0, left_s), "not_before", allow_zero=True, most=MAX_DELAY_S) * 1000)
+    return round(arguments.seconds(max(0.0, left_s), "not_before", allow_zero=True, maximum=MAX_DELAY_S) * 1000)
 
 
 def priority(value: object) -> int:

@@ -1,27 +1,42 @@
-"""What the submitter of a message holds."""
+"""What the submitter of a message holds, and how it waits for the result.
+
+A process is told when a message is settled, and then asks the store what became of it. The push is only a hint, and so
+is the inbox: every few seconds the store is asked in any case.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from inturn.errors import HandlerFailed, LaneBusy, LaneTimeout, MessageCancelled, ResultExpired, Superseded
-from inturn.lanes import text
-from inturn.lanes.runtime import Runtime
 from inturn import arguments
-from inturn.store.lane import ident_of
+from inturn.errors import HandlerFailed, LaneBusy, LaneTimeout, MessageCancelled, ResultExpired, Superseded
+from inturn.lanes import codec
+from inturn.process.process import Process
+from inturn.process.registry import post
+from inturn.store import clock
+from inturn.store.lane import Outcome, ident_of
+from inturn.store.protocol import Notice
+
+if TYPE_CHECKING:
+    from inturn.lanes.runtime import Runtime
 
 log = logging.getLogger("inturn.lanes")
+
+LOOK_AGAIN_S = 5.0
 
 Status = Literal["accepted", "queued", "delayed", "duplicate", "superseded", "cancelled", "dropped"]
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """`accepted`: its turn is next; `queued`: others come before it; `delayed`: its time has not come; `duplicate`: it
-    is there already, or was committed before; `superseded`, `cancelled`: it was there before, and will never run;
+    """What became of a submit.
+
+    `accepted`: its turn is next. `queued`: others come before it. `delayed`: its time has not come. `duplicate`: it is
+    there already, or was committed before. `superseded`, `cancelled`: it came before, and will never run.
     `dropped`: the lane was busy, and the message is gone.
     """
 
@@ -30,7 +45,7 @@ class Receipt:
     handler: str
     id: str
     ahead: int = 0
-    """How many come before it."""
+    """How many messages come before it."""
     _runtime: Runtime | None = field(default=None, repr=False, compare=False)
     _result: bytes | None = field(default=None, repr=False, compare=False)
 
@@ -39,7 +54,7 @@ class Receipt:
         return self.status == "duplicate"
 
     async def result(self, timeout: arguments.Seconds | None = None) -> Any:
-        """What the handler answered. Waits for it: `TimeoutError` after `timeout` seconds.
+        """Returns what the handler returned. Waits for it: `TimeoutError` after `timeout` seconds.
 
         `HandlerFailed` for a dead letter, `Superseded` or `MessageCancelled` for what will never run, `ResultExpired`
         when the duplicate window is over.
@@ -47,13 +62,13 @@ class Receipt:
         if self.status == "dropped":
             raise LaneBusy(self.key, None, 0.0, self.ahead)
         if self._result is not None:
-            return text.read(self._result)
+            return codec.read_json(self._result)
         assert self._runtime is not None, "only the store makes receipts"
         self._runtime.must_not_wait_for(self.key)
         timeout_s = arguments.wait(timeout, "timeout")
         outcome = await self._runtime.results.outcome(self.key, ident_of(self.handler, self.id), timeout_s)
         if outcome.status == "done":
-            return text.read(outcome.result)
+            return codec.read_json(outcome.result)
         if outcome.status == "superseded":
             raise Superseded(self.key, self.id)
         if outcome.status == "cancelled":
@@ -68,9 +83,9 @@ class Receipt:
         raise ResultExpired(self.key, self.id)
 
     async def cancel(self) -> bool:
-        """See to it that the message does not begin. False: it runs, or has run (in a burst, perhaps), or is gone.
+        """Take the message back before it begins. `False`: it runs, or has run (perhaps in a burst), or is gone.
 
-        Its id stays known for the duplicate window: who brings it again does not bring it back to life.
+        Its id stays known for the duplicate window: submitting it again does not bring it back.
         """
         runtime = self._runtime
         assert runtime is not None, "only the store makes receipts"
@@ -81,3 +96,52 @@ class Receipt:
         status = await runtime.process.store.cancel(self.key, ident_of(self.handler, self.id), window_ms)
         log.info("cancel key=%s handler=%s id=%s: %s", self.key, self.handler, self.id, status)
         return status == "cancelled"
+
+
+class _Wait:
+    __slots__ = ("loop", "woken")
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.woken = asyncio.Event()
+
+
+class Results:
+    """Who awaits which result in this process."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._waits: dict[str, set[_Wait]] = {}
+        process.hear("settled", self._settled)
+        process.on_fork(self._waits.clear)
+
+    async def outcome(self, key: str, ident: str, timeout_s: float | None) -> Outcome:
+        """Returns what became of the message; `pending` if that is not known after `timeout_s`."""
+        name, wait = f"{key}\0{ident}", _Wait()
+        gives_up_at = None if timeout_s is None else clock.now() + timeout_s
+        registry = self._process.registry
+        self._waits.setdefault(name, set()).add(wait)
+        registry.busy.add(wait)
+        registry.on_change()
+        try:
+            while True:
+                wait.woken.clear()
+                outcome = await self._process.store.attend(key, ident)
+                left_s = LOOK_AGAIN_S if gives_up_at is None else gives_up_at - clock.now()
+                if outcome.status != "pending" or left_s <= 0:
+                    return outcome
+                try:
+                    async with asyncio.timeout(min(left_s, LOOK_AGAIN_S)):
+                        await wait.woken.wait()
+                except TimeoutError:
+                    continue  # ask the store in any case
+        finally:
+            registry.busy.discard(wait)
+            waits = self._waits.get(name, set())
+            waits.discard(wait)
+            if not waits:
+                self._waits.pop(name, None)
+
+    def _settled(self, notice: Notice) -> None:
+        for wait in list(self._waits.get(notice.name, ())):
+            post(wait.loop, wait.woken.set)

@@ -18,10 +18,12 @@ MAX_DELAY_S = 7 * 86400.0
 
 
 class Exhausted(Exception):
-    """Every attempt was given, and none came back: the worker died each time."""
+    """Every attempt was used up, the last one by a worker that died, or that lost its lease."""
 
     def __init__(self, attempts: int) -> None:
-        super().__init__(f"given {attempts} times, and no worker came back with it")
+        super().__init__(
+            f"was given to a worker {attempts} times, and the last worker died or lost its lease before its turn ended"
+        )
 
 
 class Verdict(NamedTuple):
@@ -30,12 +32,12 @@ class Verdict(NamedTuple):
 
 
 class RetryRule(NamedTuple):
-    """`attempts` in all; pauses of full jitter, whose bound doubles from `first_s` up to `most_s`."""
+    """`attempts` in all, with pauses of full jitter whose bound doubles from `first_s` up to `longest_s`."""
 
     on_failure: OnFailure
     attempts: int
     first_s: float
-    most_s: float
+    longest_s: float
 
     def judge(self, error: BaseException, attempt: int) -> Verdict:
         if isinstance(error, Stop) or (self.on_failure == "skip" and not isinstance(error, Retry)):
@@ -44,23 +46,23 @@ class RetryRule(NamedTuple):
             return Verdict("park" if self.on_failure == "park" else "dead")
         if isinstance(error, Retry) and error.after is not None:
             return Verdict("retry", round(min(error.after, MAX_DELAY_S) * 1000))
-        bound = min(self.most_s, self.first_s * 2.0 ** (attempt - 1))
+        bound = min(self.longest_s, self.first_s * 2.0 ** (attempt - 1))
         return Verdict("retry", round(random.uniform(0.0, bound) * 1000))
 
 
-def words_of(error: BaseException) -> str:
-    """What an error says, whatever it is."""
+def describe(error: BaseException) -> str:
+    """An error's type and text, whatever the error is."""
     name = type(error).__name__
     try:
-        # names of files may hold what is no text
+        # a file name may hold bytes that are no text
         return f"{name}: " + str(error)[:MAX_ERROR].encode(errors="backslashreplace").decode()
-    except Exception as wordless:  # noqa: BLE001 - an error that cannot be told must not keep its message from failing
-        return f"{name}: it cannot say what it is ({type(wordless).__name__})"
+    except Exception as wordless:  # noqa: BLE001 - a broken `__str__` must not keep the message from failing
+        return f"{name}: its text cannot be had ({type(wordless).__name__})"
 
 
-def told(error: BaseException, attempt: int) -> str:
-    """An error as it is kept with its message."""
-    kind, _, message = words_of(error).partition(": ")
+def error_record(error: BaseException, attempt: int) -> str:
+    """An error as it is stored with its message."""
+    kind, _, message = describe(error).partition(": ")
     lines = "".join(traceback.format_exception(error))
     return json.dumps(
         {

@@ -1,4 +1,4 @@
-"""What the parts of the lanes share: the process, the handlers, who awaits results, and in which turns we are."""
+"""What the parts of the lanes share: the process, the handlers, who awaits results, and which turns we are in."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from inturn.errors import OwnLane, StoreUnavailable, UnknownHandler
+from inturn.errors import ArgumentError, OwnLane, StoreUnavailable, UnknownHandler
 from inturn.lanes.handler import Handler, Timing
-from inturn.lanes.results import Results
+from inturn.lanes.receipt import Results
 from inturn.process.process import Process
 from inturn.store.lane import Claimed, NotAsked, Send, ident_of
 from inturn.store.protocol import Notice
@@ -36,9 +36,9 @@ class Runtime:
     def __init__(self, process: Process, timing: Timing, now_s: Callable[[], float] = time.time) -> None:
         self.process = process
         self.now_s = now_s
-        """Unix time, for what is not before a time."""
+        """Unix time, for `not_before`."""
         self.timing = timing
-        """For whatever has no handler: inline turns."""
+        """For inline turns, which have no handler."""
         self.results = Results(process)
         self.handlers: dict[str, Handler] = {}
         self.version = 1
@@ -63,11 +63,11 @@ class Runtime:
 
     def add(self, handler: Handler) -> None:
         if handler.name in self.handlers:
-            raise ValueError(f"handler {handler.name!r} is registered already; choose another name")
+            raise ArgumentError("name", "a handler of this name is registered already; choose another", handler.name)
         if handler.shares is not None:
             self.process.store.must_share()
         self.handlers[handler.name] = handler
-        # lanes and their states are shared by handlers, so the newest one tells what this app can read
+        # handlers share lanes and their states, so the newest of them says what this app can read
         self.version = max(self.version, handler.rule.version)
         self.can = tuple(name for handler in self.handlers.values() for name in handler.names(self.version))
 
@@ -75,12 +75,20 @@ class Runtime:
         timing = handler.timing
         ident = ident_of(handler.name, fresh_id if message_id is None else message_id)
         return Send(
-            key, ident, handler.write_body(body), timing.ttl_ms, timing.limit_ms, timing.keep_ms, message_id is None,
-            handler.priority, handler.rule_of(body), 0, handler.shares_of(body),
-        )  # fmt: skip
+            key=key,
+            ident=ident,
+            body=handler.write_body(body),
+            ttl_ms=timing.ttl_ms,
+            limit_ms=timing.limit_ms,
+            keep_ms=timing.keep_ms,
+            is_fresh=message_id is None,
+            priority=handler.priority,
+            rule=handler.rule_of(body),
+            shares=handler.shares_of(body),
+        )
 
     async def claim(self, can: Sequence[str], count: int, partition: int) -> Claimed:
-        """Turns for a worker. Whoever starts them does so before it awaits anything."""
+        """Turns for a worker. The caller starts them before it awaits anything."""
         process = self.process
         call = process.registry.new_token()
         try:
@@ -88,12 +96,12 @@ class Runtime:
         except NotAsked:
             raise
         except BaseException:
-            # what was given, if anything, is not known: have it given back
+            # we do not know what was given, if anything: have it given back
             process.registry.abandon(call, call, partial(process.store.unclaim, partition, call))
             raise
 
     def bring(self, key: str, sends: Iterable[Send]) -> None:
-        """Sends to other partitions are on their way since the commit: bring them there now, rather than by a beat."""
+        """Bring committed sends to their partitions now, rather than with the next beat."""
         store = self.process.store
         if store.partitions == 1:
             return
@@ -102,7 +110,7 @@ class Runtime:
             way = source, target
             bringing = self._bringing.get(way)
             if bringing is not None and not bringing.done() and not bringing.get_loop().is_closed():
-                self._once_more.add(way)  # one at a time on each way: it brings what others left too
+                self._once_more.add(way)  # one task per way: it also brings what others have left
             else:
                 self._bringing[way] = asyncio.get_running_loop().create_task(self._bring(way))
 
@@ -114,20 +122,20 @@ class Runtime:
                 while await self.process.store.forward(*way):
                     pass
         except StoreUnavailable as error:
-            log.warning("forward from=%d to=%d: a beat will do it: %s", *way, error)
+            log.warning("forward from=%d to=%d: left to the next beat: %s", *way, error)
 
     def must_not_wait_for(self, key: str) -> None:
-        """A turn that waits for its own lane would wait for itself."""
+        """Raises `OwnLane` inside a turn of that lane: it would wait for itself."""
         frame = _within.get()
         while frame is not None:
             turn = frame.turn
-            if turn.key == key and not turn.is_over and turn.runtime is self:
+            if turn.key == key and not turn._is_over and turn._runtime is self:
                 raise OwnLane(key)
             frame = frame.outer
 
 
 def enter(turn: Turn[Any]) -> None:
-    """What runs in this context from here on runs in that turn."""
+    """What runs in this context from here on is part of that turn."""
     _within.set(Frame(turn, _within.get()))
 
 

@@ -1,20 +1,21 @@
-"""`app.submit`: put a message into its lane. Nothing is half-written: it is refused before, or the store has it."""
+"""`app.submit`: put a message into its lane. Nothing is half done: it is refused before, or the store has it."""
 
 from __future__ import annotations
 
 import logging
 import secrets
 from datetime import datetime
+from functools import partial
 from typing import Any
 
-from inturn.errors import LaneBusy, MailboxFull
+from inturn import metrics
+from inturn.arguments import Seconds
+from inturn.errors import ArgumentError, LaneBusy, MailboxFull
 from inturn.lanes import policy
 from inturn.lanes.handler import Handler
 from inturn.lanes.receipt import Receipt
 from inturn.lanes.runtime import Runtime
-from inturn.arguments import Seconds
-from inturn import metrics
-from inturn.process.identity import read_token
+from inturn.process.process import read_token
 from inturn.store.lane import Submission, Submitted, ident_of
 
 log = logging.getLogger("inturn.lanes")
@@ -24,6 +25,7 @@ async def submit(
     runtime: Runtime,
     handler: Handler,
     body: Any,
+    *,
     key: str | None,
     message_id: object | None,
     priority: int | None = None,
@@ -32,7 +34,8 @@ async def submit(
 ) -> Receipt:
     delay_ms = policy.delay_ms(delay, not_before, runtime.now_s())
     if delay_ms and handler.busy in ("reject", "drop"):
-        raise ValueError(f"a delay with busy={handler.busy!r}: whether the lane is busy then cannot be known now")
+        problem = f"cannot be combined with busy={handler.busy!r}: nobody knows yet whether the lane will be busy then"
+        raise ArgumentError("delay" if delay is not None else "not_before", problem)
     lane = handler.key_of(body, key)
     chosen = handler.id_of(lane, body, message_id)
     written = handler.write_body(body)
@@ -41,47 +44,48 @@ async def submit(
     timing = handler.timing
     answer = await runtime.process.store.submit(
         Submission(
-            lane,
-            ident_of(handler.name, identity),
-            written,
-            timing.ttl_ms,
-            timing.limit_ms,
-            timing.keep_ms,
-            "reject" if handler.busy in ("reject", "drop") else "queue",
-            round(handler.wait_s * 1000) if handler.wait_s else 0,
-            handler.max_waiting,
-            handler.priority if priority is None else policy.priority(priority),
-            handler.rule_of(body),
-            delay_ms,
-            handler.shares_of(body),
+            key=lane,
+            ident=ident_of(handler.name, identity),
+            body=written,
+            ttl_ms=timing.ttl_ms,
+            limit_ms=timing.limit_ms,
+            keep_ms=timing.keep_ms,
+            busy="reject" if handler.busy in ("reject", "drop") else "queue",
+            late_ms=round(handler.wait_s * 1000) if handler.wait_s else 0,
+            cap=handler.max_waiting,
+            priority=handler.priority if priority is None else policy.priority(priority),
+            rule=handler.rule_of(body),
+            delay_ms=delay_ms,
+            shares=handler.shares_of(body),
         )
     )
-    return _told(runtime, handler, lane, identity, answer)
+    return _receipt(runtime, handler, lane, identity, answer)
 
 
-def _told(runtime: Runtime, handler: Handler, key: str, identity: str, answer: Submitted) -> Receipt:
+def _receipt(runtime: Runtime, handler: Handler, key: str, identity: str, answer: Submitted) -> Receipt:
     status = answer.status
+    receipt = partial(Receipt, key=key, handler=handler.name, id=identity, _runtime=runtime)
     if status == "accepted":
         metrics.messages_accepted.inc()
         if log.isEnabledFor(logging.DEBUG):
             log.debug("submit key=%s handler=%s id=%s ahead=%d", key, handler.name, identity, answer.ahead)
-        return Receipt("queued" if answer.ahead else "accepted", key, handler.name, identity, answer.ahead, runtime)
+        return receipt("queued" if answer.ahead else "accepted", ahead=answer.ahead)
     metrics.messages.labels(handler.busy if status == "busy" else status).inc()
     if status in ("delayed", "superseded", "cancelled"):
         log.debug("submit key=%s handler=%s id=%s: %s", key, handler.name, identity, status)
-        return Receipt(status, key, handler.name, identity, 0, runtime)
+        return receipt(status)
     if status == "duplicate":
         log.info("duplicate key=%s handler=%s id=%s: it was committed before", key, handler.name, identity)
-        return Receipt("duplicate", key, handler.name, identity, 0, runtime, answer.result)
+        return receipt("duplicate", _result=answer.result)
     if status == "pending":
         log.info("duplicate key=%s handler=%s id=%s: it waits or runs", key, handler.name, identity)
-        return Receipt("duplicate", key, handler.name, identity, 0, runtime)
+        return receipt("duplicate")
     if status == "full":
         raise MailboxFull(key, answer.ahead)
     busy = busy_lane(key, answer.holder, answer.since_ms, answer.ahead, answer.stopped)
     if handler.busy == "drop":
         log.info("drop key=%s handler=%s id=%s: %s", key, handler.name, identity, busy)
-        return Receipt("dropped", key, handler.name, identity, answer.ahead, runtime)
+        return receipt("dropped", ahead=answer.ahead)
     raise busy
 
 

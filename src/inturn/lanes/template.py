@@ -1,4 +1,4 @@
-"""Keys and message ids out of a body: `"visitor:{visitor_uid}"`, `"{user.id}"`, or a function of the body."""
+"""Makes keys and message ids from a body: `"visitor:{visitor_uid}"`, `"{user.id}"`, or a function of the body."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections.abc import Callable, Mapping
 from string import Formatter
 from typing import Any
 
-from inturn.errors import BadMessage
-from inturn.lanes.codec import Shape
 from inturn import arguments
+from inturn.errors import ArgumentError, ArgumentTypeError, BadMessage
+from inturn.lanes.codec import Shape
 
 MISSING: Any = object()
 
 
 def key(value: object, field: str = "key") -> str:
-    """A user's key. `>` is kept for the lanes that sends make: `<key>><handler>`."""
+    """A key that a user chose. `>` is reserved for the lanes of sends: `<key>><handler>`."""
     checked = arguments.name(value, field)
     if ">" in checked:
-        raise BadMessage(f"{field}={checked!r}: must not contain '>', which joins a key and the handler of its sends")
+        problem = "must not contain '>', which joins a key and the handler of its sends"
+        raise BadMessage(f"{field}={checked!r}: {problem}", field, problem)
     return checked
 
 
@@ -29,17 +30,12 @@ def message_id(value: object, field: str = "message_id") -> str:
 
 
 def content_id(key: str, content: str) -> str:
-    """The same text of the same key has the same id."""
+    """The same text for the same key has the same id."""
     return hashlib.sha256(f"{key}\0{content}".encode()).hexdigest()
 
 
-def lane_key(value: object, field: str = "key") -> str:
-    """The key of any lane, those of sends among them."""
-    return arguments.name(value, field)
-
-
 def look_up(body: Any, path: list[str]) -> Any:
-    """A field of a field of a body; `MISSING` if there is none."""
+    """Returns a field of a field of a body; `MISSING` if there is none."""
     value = body
     for name in path:
         value = value.get(name, MISSING) if isinstance(value, Mapping) else getattr(value, name, MISSING)
@@ -47,7 +43,7 @@ def look_up(body: Any, path: list[str]) -> Any:
 
 
 class Template:
-    """Made and checked when the handler is registered; filled in for every body."""
+    """Checked when the handler is registered; filled in for every body."""
 
     def __init__(self, source: str | Callable[[Any], object], field: str, body: Shape | None) -> None:
         self._field = field
@@ -56,34 +52,36 @@ class Template:
         if callable(source):
             return
         if not source or not isinstance(source, str):
-            raise TypeError(f"{field}={source!r}: must be a template such as 'user:{{user_id}}', or a function")
+            raise ArgumentTypeError(field, "must be a template such as 'user:{user_id}', or a function", source)
         try:
             parsed = list(Formatter().parse(source))
         except ValueError as error:
-            raise ValueError(f"{field}={source!r}: {error}") from None
+            raise ArgumentError(field, str(error), source) from None
         known = body.fields() if body is not None else None
         for literal, name, spec, conversion in parsed:
             if spec or conversion or name == "":
-                raise ValueError(f"{field}={source!r}: write plain names in braces, such as {{user_id}}")
+                raise ArgumentError(field, "write plain names in braces, such as {user_id}", source)
             path = name.split(".") if name else None
             if path and known is not None and path[0] not in known:
-                raise ValueError(f"{field}={source!r}: the body has no {path[0]!r}; it has {', '.join(sorted(known))}")
+                there_are = ", ".join(sorted(known))
+                raise ArgumentError(field, f"the body has no {path[0]!r}; it has {there_are}", source)
             self._parts.append((literal, path))
 
     def fill(self, body: Any) -> str:
         if callable(self._source):
             value = self._source(body)
             if not isinstance(value, str):
-                raise BadMessage(f"{self._field}: its function answered {value!r}; it must answer text")
+                raise BadMessage(f"{self._field}: its function returned {value!r}; it must return text", self._field)
             return value
         return "".join(literal + (self._find(body, path) if path else "") for literal, path in self._parts)
 
     def _find(self, body: Any, path: list[str]) -> str:
         value = look_up(body, path)
         if value is MISSING:
-            raise BadMessage(f"{self._field}={self._source!r}: the body has no {'.'.join(path)!r}")
+            raise self._bad(f"the body has no {'.'.join(path)!r}")
         if isinstance(value, bool) or not isinstance(value, str | int):
-            raise BadMessage(
-                f"{self._field}={self._source!r}: {'.'.join(path)!r} is {value!r}; it must be text or a number"
-            )
+            raise self._bad(f"{'.'.join(path)!r} is {value!r}; it must be text or a number")
         return str(value)
+
+    def _bad(self, problem: str) -> BadMessage:
+        return BadMessage(f"{self._field}={self._source!r}: {problem}", self._field, problem)

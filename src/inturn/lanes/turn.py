@@ -1,6 +1,7 @@
-"""What a handler sees of its turn, and what the turn will make real: state, result and sends.
+"""What a handler holds: `Turn` and `Message`.
 
-Nothing of it is written before the commit, so a turn that ends in any other way has nothing to undo.
+State, result and sends are only gathered here. Nothing is written before the commit, so a turn that ends in any other
+way has nothing to undo. What starts with an underscore is for the runtime alone.
 """
 
 from __future__ import annotations
@@ -9,20 +10,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
+from inturn import arguments
 from inturn.errors import BadMessage, StateMismatch
-from inturn.lanes import policy, template, text, watch
+from inturn.lanes import codec, policy, template, watch
+from inturn.lanes.codec import NewerState, StateShape, why_not
 from inturn.lanes.handler import Handler, Timing
 from inturn.lanes.lease import TurnLease
 from inturn.lanes.runtime import Runtime
-from inturn.lanes.codec import NewerState, StateShape, why_not
-from inturn import arguments
 from inturn.process.registry import post
 from inturn.store.lane import Commit, Ended, GivenMessage, Send, read_ident
 
 S = TypeVar("S")
 
-MOST_REFUSALS = 3
-"""A commit that is made only unless newer messages wait gives way so often; then it is made in any case."""
+MAX_REFUSALS = 3
+"""How often newer messages may refuse the commit of one turn. After that it is made in any case."""
 
 
 class Message(NamedTuple):
@@ -32,16 +33,20 @@ class Message(NamedTuple):
 
 
 class Turn(Generic[S]):
-    """What a handler sees of its turn. Change `state`, `send` to other lanes; it all becomes real with the commit."""
+    """One exclusive run of a handler over one message of a lane, or over a burst of them.
+
+    Change `state`, `send` to other lanes: it all becomes real with the commit, or not at all.
+    """
 
     __slots__ = (
-        "_chunks", "_code", "_ident", "_shape", "_stored", "_timing", "attempt", "committer", "handler", "is_over",
-        "key", "lease", "messages", "refusals", "result", "runtime", "sends", "served", "size", "state", "version",
+        "_chunks", "_code", "_committer", "_ident", "_is_over", "_lease", "_refusals", "_runtime", "_sends", "_served",
+        "_shape", "_size", "_stored", "_timing", "attempt", "handler", "key", "messages", "result", "state", "version",
     )  # fmt: skip
 
     def __init__(
         self,
         runtime: Runtime,
+        *,
         key: str,
         ident: str,
         lease: TurnLease,
@@ -52,125 +57,57 @@ class Turn(Generic[S]):
         code: int = 1,
     ) -> None:
         self.key = key
-        self.served = served
-        self._code = code
-        self.committer: Callable[[Commit], Awaitable[Ended]] | None = None
-        """Commits before the handler ends; an inline turn has none."""
-        self.refusals = 0
-        self.size = 1
-        """How many messages the store gave it, whether they could be read or not."""
-        self._chunks = 0
         self.handler, _ = read_ident(ident)
+        """The name of the handler; '' for an inline turn."""
         self.messages: list[Message] = []
+        """One message, or a burst, in order."""
         self.state: S = None  # type: ignore[assignment]
+        """The lane's state, to be changed or replaced. `None` removes it."""
         self.version = 0
+        """How many commits have written the state."""
         self.result: Any = None
         self.attempt = 1
-        self.is_over = False
-        self.runtime = runtime
+        self._served = served
+        """The handler whose turn it is; `None` for an inline turn."""
+        self._committer: Callable[[Commit], Awaitable[Ended]] | None = None
+        """Commits before the handler ends; an inline turn has none."""
+        self._is_over = False
+        self._refusals = 0
+        self._size = 1
+        """How many messages the store gave it, whether they could be read or not."""
+        self._sends: list[Send] = []
+        self._chunks = 0
+        self._runtime = runtime
         self._ident = ident
-        self.lease = lease
+        self._lease = lease
         self._timing = timing
         self._shape = shape
         self._stored = stored
-        self.sends: list[Send] = []
+        self._code = code
 
     @property
     def body(self) -> Any:
-        """Of the first message; a burst has more (`messages`)."""
+        """The body of the first message; a burst has more (`messages`)."""
         return self.messages[0].body
 
     @property
     def id(self) -> str:
+        """The id of the first message."""
         return self.messages[0].id
 
     @property
     def fence(self) -> int:
         """Grows with every turn of the lane: pass it on to whatever you write to."""
-        return self.lease.fence
+        return self._lease.fence
 
     @property
     def lost(self) -> bool:
-        return bool(self.lease.why_lost)
+        """Whether the lease is lost. Then nothing of this turn can be committed."""
+        return bool(self._lease.why_lost)
 
     def remaining(self) -> float:
         """Seconds for which the lease is certain, if nothing renews it."""
-        return self.lease.remaining()
-
-    async def new_messages(self) -> list[Message]:
-        """Steer: take what arrived for this handler meanwhile into the turn, which answers and commits it too.
-
-        They are added to `messages`, and answered here. If the turn fails, they are tried again together.
-        """
-        self._must_have_handler("new_messages()")
-        have = len(self.messages)
-        steered = await self.runtime.process.store.steer(self.key, self.lease.token, self.fence, have, self._code)
-        if steered.status != "steered":
-            raise self.lease.loss("it was gone when the turn asked for new messages")
-        return self.take_in(steered.messages[len(self.messages) - have :])
-
-    async def commit(self, result: Any = None, *, unless_newer: bool = False) -> list[Message]:
-        """Commit now, rather than when the handler ends; then the turn is over. Answers no messages.
-
-        `unless_newer`: if newer messages wait for this handler, nothing is committed. They are in the turn now, and are
-        answered here; state and sends are as they were when it began. Take all messages into account, and commit
-        again. After three refusals it is committed in any case.
-        """
-        self._must_have_handler("commit()")
-        assert self.committer is not None, "a handler's turn has one"
-        self.result = result
-        gives_way = unless_newer and self.gives_way
-        ended = await self.committer(self.effects(is_submitted=True, has_mark=True, unless_newer=gives_way))
-        if ended.status == "newer":
-            return self.begin_again(ended.newer)
-        self.is_over = True
-        return []
-
-    @property
-    def gives_way(self) -> bool:
-        """Whether a commit may be refused for newer messages: not for ever, and not in the last attempt of a turn that
-        has failed, which has to come to an end.
-        """
-        assert self.served is not None, "an inline turn has nothing to give way to"
-        is_last = self.attempt > 1 and self.attempt >= self.served.retry.attempts
-        return self.refusals < MOST_REFUSALS and not is_last
-
-    def stream(self, chunk: Any) -> None:
-        """Whoever watches this lane gets it, if all goes well (`app.watch`). It is not kept, and waits for nobody."""
-        if self.is_over:
-            raise RuntimeError(f"the turn of lane {self.key!r} is over: nobody would get what it streams now")
-        self._chunks += 1
-        said = watch.chunk_text(self.fence, self._chunks, text.write(chunk, "the chunk", text.MAX_CHUNK))
-        post(self.lease.loop, self.runtime.process.store.publish, self.key, said)
-
-    def take_in(self, messages: Sequence[GivenMessage]) -> list[Message]:
-        """Of its messages the turn has seen these from here on."""
-        assert self.served is not None, "only a handler's turn has messages from the store"
-        self.size = max(self.size, len(self.messages) + len(messages))
-        taken = []
-        for ident, written, waited_ms in messages:
-            try:
-                body = self.served.read_body(written)
-            except ValueError as error:
-                raise BadMessage(f"the body does not fit the handler: {why_not(error)}") from error
-            taken.append(Message(read_ident(ident)[1], body, waited_ms / 1000))
-        self.messages += taken
-        return taken
-
-    def begin_again(self, newer: Sequence[GivenMessage]) -> list[Message]:
-        """As if the handler had not run: newer messages came before its commit."""
-        taken = self.take_in(newer)
-        self.sends, self.result, self._chunks = [], None, 0
-        self.read_state()
-        said = watch.begin_text(self.fence, self.attempt, self._ident)
-        self.runtime.process.store.publish(self.key, said)
-        return taken
-
-    def _must_have_handler(self, what: str) -> None:
-        if self.served is None:
-            raise TypeError(f"turn.{what} is for the turns of handlers: an inline turn has no messages but its own")
-        if self.is_over:
-            raise RuntimeError(f"the turn of lane {self.key!r} is over")
+        return self._lease.remaining()
 
     def send(
         self,
@@ -183,22 +120,74 @@ class Turn(Generic[S]):
         delay: arguments.Seconds | None = None,
         not_before: datetime | float | None = None,
     ) -> None:
-        """A message to another lane, inside the commit; without a `key` to the lane `<this key>><handler>`."""
-        if self.is_over:
+        """Send a message to another lane, as part of the commit. Without a `key` its lane is `<this key>><handler>`."""
+        if self._is_over:
             raise RuntimeError(f"the turn of lane {self.key!r} is over: what it sends now would go nowhere")
-        target = self.runtime.handler(handler)
-        wait_ms = policy.delay_ms(delay, not_before, self.runtime.now_s())
+        target = self._runtime.handler(handler)
+        wait_ms = policy.delay_ms(delay, not_before, self._runtime.now_s())
         lane = arguments.name(f"{self.key}>{target.name}", "key") if key is None else template.key(key)
         chosen = target.id_of(lane, body, message_id)
-        # fences are counted in each partition
-        fresh_id = f"{self.lease.partition}.{self.fence}.{len(self.sends)}"
-        send = self.runtime.make_send(target, lane, body, chosen, fresh_id)
+        # with the partition in it, because each partition counts its own fences
+        fresh_id = f"{self._lease.partition}.{self.fence}.{len(self._sends)}"
+        send = self._runtime.make_send(target, lane, body, chosen, fresh_id)
         if wait_ms or priority is not None:
             rank = send.priority if priority is None else policy.priority(priority)
             send = send._replace(delay_ms=wait_ms, priority=rank)
-        self.sends.append(send)
+        self._sends.append(send)
 
-    def read_state(self) -> None:
+    def stream(self, chunk: Any) -> None:
+        """Show a chunk to everyone who watches this lane now (`app.watch`). It is not kept, and waits for nobody."""
+        if self._is_over:
+            raise RuntimeError(f"the turn of lane {self.key!r} is over: nobody would get what it streams now")
+        self._chunks += 1
+        said = watch.chunk_text(self.fence, self._chunks, codec.write_json(chunk, "the chunk", codec.MAX_CHUNK))
+        post(self._lease.loop, self._runtime.process.store.publish, self.key, said)
+
+    async def new_messages(self) -> list[Message]:
+        """Steer: take the messages that arrived for this handler meanwhile into the turn, which commits them too.
+
+        Returns them, and adds them to `messages`. If the turn fails, all of them are tried again together.
+        """
+        self._must_have_handler("new_messages()")
+        have = len(self.messages)
+        steered = await self._runtime.process.store.steer(self.key, self._lease.token, self.fence, have, self._code)
+        if steered.status != "steered":
+            raise self._lease.loss(steered.why or "it was gone when the turn asked for new messages")
+        return self._take_in(steered.messages[len(self.messages) - have :])
+
+    async def commit(self, result: Any = None, *, unless_newer: bool = False) -> list[Message]:
+        """Commit now, rather than when the handler ends. Returns `[]`: the turn is over then.
+
+        `unless_newer`: if newer messages wait for this handler, nothing is committed, and they are returned. They are
+        part of the turn from then on; state and sends are as they were when it began. Take all messages into account,
+        and commit again. After three refusals it is committed in any case.
+        """
+        self._must_have_handler("commit()")
+        assert self._committer is not None, "a handler's turn has one"
+        self.result = result
+        may_be_refused = unless_newer and self._may_be_refused
+        ended = await self._committer(self._effects(is_submitted=True, has_mark=True, unless_newer=may_be_refused))
+        if ended.status == "newer":
+            return self._begin_again(ended.newer)
+        self._is_over = True
+        return []
+
+    def _must_have_handler(self, what: str) -> None:
+        if self._served is None:
+            raise TypeError(f"turn.{what} is for the turns of handlers: an inline turn has no messages but its own")
+        if self._is_over:
+            raise RuntimeError(f"the turn of lane {self.key!r} is over")
+
+    @property
+    def _may_be_refused(self) -> bool:
+        """Whether newer messages may refuse its commit: not for ever, and not in the last attempt of a turn that has
+        failed, which has to come to an end.
+        """
+        assert self._served is not None, "nothing newer can refuse an inline turn"
+        is_last = self.attempt > 1 and self.attempt >= self._served.retry.attempts
+        return self._refusals < MAX_REFUSALS and not is_last
+
+    def _read_state(self) -> None:
         if self._shape is not None and self._stored is None:
             self.state, self.version = self._shape.load(None)
         elif self._shape is not None:
@@ -208,7 +197,32 @@ class Turn(Generic[S]):
                 needs = error.needs if isinstance(error, NewerState) else 0
                 raise StateMismatch(self.key, why_not(error), needs) from error
 
-    def effects(self, is_submitted: bool, has_mark: bool, next_token: str = "", unless_newer: bool = False) -> Commit:
+    def _take_in(self, messages: Sequence[GivenMessage]) -> list[Message]:
+        """These messages are part of the turn from here on."""
+        assert self._served is not None, "only a handler's turn has messages from the store"
+        self._size = max(self._size, len(self.messages) + len(messages))
+        taken = []
+        for ident, written, waited_ms in messages:
+            try:
+                body = self._served.read_body(written)
+            except ValueError as error:
+                raise BadMessage(f"the body does not fit the handler: {why_not(error)}") from error
+            taken.append(Message(read_ident(ident)[1], body, waited_ms / 1000))
+        self.messages += taken
+        return taken
+
+    def _begin_again(self, newer: Sequence[GivenMessage]) -> list[Message]:
+        """As if the handler had not run: newer messages came before its commit."""
+        taken = self._take_in(newer)
+        self._sends, self.result, self._chunks = [], None, 0
+        self._read_state()
+        said = watch.begin_text(self.fence, self.attempt, self._ident)
+        self._runtime.process.store.publish(self.key, said)
+        return taken
+
+    def _effects(
+        self, *, is_submitted: bool, has_mark: bool, next_token: str = "", unless_newer: bool = False
+    ) -> Commit:
         """What the commit will make real. Raises `BadMessage` for what cannot be written."""
         window_ms = self._timing.window_ms if has_mark else 0
         state_op: Literal["keep", "set", "del"]
@@ -218,17 +232,25 @@ class Turn(Generic[S]):
             state_op, state = "del", b""
         else:
             state_op, state = "set", self._shape.save(self.state, self.version, self._code)
-        result = text.write(self.result, "the result", text.MAX_RESULT) if window_ms else b""
-        can = self.runtime.can if next_token else ()
         return Commit(
-            self.key, self.lease.token, self.lease.fence, self._ident, is_submitted, state_op, state,
-            self._timing.keep_ms, window_ms, result, self.sends, next_token, can, len(self.messages), unless_newer,
-            self._code,
-        )  # fmt: skip
+            key=self.key,
+            token=self._lease.token,
+            fence=self._lease.fence,
+            ident=self._ident,
+            is_submitted=is_submitted,
+            state_op=state_op,
+            state=state,
+            keep_ms=self._timing.keep_ms,
+            window_ms=window_ms,
+            result=codec.write_json(self.result, "the result", codec.MAX_RESULT) if window_ms else b"",
+            sends=self._sends,
+            next_token=next_token,
+            can=self._runtime.can if next_token else (),
+            have=len(self.messages),
+            unless_newer=unless_newer,
+            version=self._code,
+        )
 
-    def state_after(self, effects: Commit) -> bytes | None:
+    def _state_after(self, effects: Commit) -> bytes | None:
         """The stored state once these effects are real: the next turn of the lane begins with it."""
         return {"keep": self._stored, "set": effects.state, "del": None}[effects.state_op]
-
-    def state_before(self) -> bytes | None:
-        return self._stored

@@ -1,7 +1,7 @@
 """`app.watch(key)`: what happens in a lane while it happens. Best effort: nothing is kept, and a watcher slows nobody.
 
-Chunks carry the fence of their turn and their number in it. What comes from an older turn than the newest that was
-seen is dropped, and a newer one begins anew.
+Chunks carry the fence of their turn, and their number in it. Events of a turn older than the newest one seen are
+dropped; a newer turn starts with a `begin`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import Any, Literal, cast
 from weakref import WeakMethod, WeakSet, finalize
 
-from inturn.lanes import template, text
+from inturn import arguments
+from inturn.lanes import codec
 from inturn.process.process import Process
 from inturn.process.registry import post
 from inturn.store.lane import read_ident
@@ -25,16 +26,17 @@ What = Literal["begin", "chunk", "commit", "fail", "back", "lost", "interrupt", 
 _ENDS = frozenset({"commit", "fail", "back", "lost", "interrupt"})
 
 MAX_BEHIND = 1000
-"""Events that wait for a slow watcher; it misses the oldest of more."""
+"""How many events wait for a slow watcher. If there are more, it misses the oldest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`begin`: a turn starts (or starts again); `chunk`: its handler streamed `data`; `commit`: it is real;
+    """One thing that happened in a lane.
 
-    `fail`: nothing of it is; `back`: it was handed back; `lost`: its lease ended; `interrupt`: a newer message (`id`)
-    ended it; `missed`: there was more than was seen. `data` is one object for all watchers of a process: do not change
-    it.
+    `begin`: a turn starts, or starts again. `chunk`: its handler streamed `data`. `commit`: the turn is real. All
+    other ends void it: `fail`, `back` (it was handed back), `lost` (its lease ended), `interrupt` (a newer message,
+    `id`, ended it). `missed`: this watcher has not seen everything. All watchers of a process share one `data` object:
+    do not change it.
     """
 
     what: What
@@ -58,14 +60,14 @@ def begin_text(fence: int, attempt: int, ident: str) -> bytes:
 
 @lru_cache(16)
 def read_event(key: str, said: bytes) -> Event:
-    """All watchers of a lane in this process hear the same: it is read once for them."""
+    """Read once for all watchers of a lane in this process."""
     if not said:
         return Event("missed", key)
     what, fence, rest = said.split(b" ", 2)
     name = cast(What, what.decode())
     if name == "chunk":
         number, _, data = rest.partition(b" ")
-        return Event(name, key, int(fence), int(number), text.read(data))
+        return Event(name, key, int(fence), int(number), codec.read_json(data))
     words = rest.decode()
     if name == "begin":
         attempt, _, words = words.partition(" ")
@@ -82,7 +84,7 @@ def _pass_on(hear: WeakMethod[Callable[[bytes], None]], said: bytes) -> None:
 
 
 def _start(stop: Callable[[], Awaitable[None]]) -> None:
-    """On its loop: nobody is left to wait for it."""
+    """On its loop, as a task of its own: nobody is left to wait for it."""
     stopping = asyncio.ensure_future(stop())
     _stopping.add(stopping)
     stopping.add_done_callback(_stopping.discard)
@@ -92,18 +94,19 @@ _stopping: set[asyncio.Future[None]] = set()
 
 
 class Watch:
-    """`async with app.watch(key) as events:`, then `async for event in events`. Without the `with` it begins to listen
-    at the first event that is asked for.
+    """`async with app.watch(key) as events:`, then `async for event in events`.
+
+    Without the `with` block it begins to listen when the first event is asked for.
     """
 
     def __init__(self, process: Process, key: str, watches: WeakSet[Watch]) -> None:
         self._process = process
         self._watches = watches
-        """Of the app, which ends them when it closes."""
+        """All watches of the app, which ends them when it closes."""
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.key = template.lane_key(key)
+        self.key = arguments.name(key, "key")  # of any lane, including the lanes of sends
         self.fence = 0
-        """Of the newest turn that was seen."""
+        """The fence of the newest turn seen."""
         self._events: deque[Event] = deque()
         self._woken = asyncio.Event()
         self._missed = False
@@ -111,7 +114,7 @@ class Watch:
         self._unsubscribes: finalize[Any, Any] | None = None
         self._stop: Callable[[], Awaitable[None]] | None = None
         self._ended = 0
-        """The fence of the newest turn that has ended: what its body still streams is nothing to anybody."""
+        """The fence of the newest turn that has ended. What its body still streams is dropped."""
         self._is_over = False
 
     async def open(self) -> None:
@@ -124,7 +127,7 @@ class Watch:
             loop = self._loop = asyncio.get_running_loop()
             self._watches.add(self)
             await self._process.ready()
-            # a watch that is left without a word must not be kept alive by its subscription
+            # the subscription must not keep a watch alive that everybody has dropped
             hear: WeakMethod[Callable[[bytes], None]] = WeakMethod(self._hear)
             self._stop = stop = await self._process.store.subscribe(self.key, lambda said: _pass_on(hear, said))
             self._unsubscribes = finalize(self, post, loop, _start, stop)
@@ -146,7 +149,7 @@ class Watch:
             return
         elif event.fence > self.fence:
             self.fence = event.fence
-            if event.what != "begin":  # we came late
+            if event.what != "begin":  # we began to listen in the middle of it
                 self._keep(Event("begin", self.key, event.fence))
         if event.what in _ENDS:
             self._ended = event.fence
@@ -177,7 +180,7 @@ class Watch:
         return self
 
     def end(self) -> None:
-        """The app closes: after what was heard, nothing more comes."""
+        """The app closes: what was heard is still delivered, and then the watch ends."""
         if self._loop is not None:
             post(self._loop, self._end)
 

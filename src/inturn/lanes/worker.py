@@ -1,7 +1,8 @@
 """`app.run()`: a worker. It claims ready lanes, runs their turns, and stops in good order.
 
-A push says when there is work, a timed look finds what a lost push left. A lane that is claimed is kept for a few
-messages and then goes behind the others, so that none starves.
+A push says when there is work; a look once a second finds what a lost push left. A worker keeps a lane for a few
+messages, and then the lane goes behind the others, so that none starves. SIGTERM and SIGINT stop all workers of an
+event loop; what caught those signals before catches them again afterwards.
 """
 
 from __future__ import annotations
@@ -9,26 +10,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import signal
+from collections.abc import Iterator
+from typing import Any
 
+from inturn import metrics
 from inturn.errors import StoreUnavailable
+from inturn.lanes.executor import Passed, take_turn
 from inturn.lanes.lease import TurnLease
 from inturn.lanes.runtime import Runtime
-from inturn.lanes.executor import Passed, take_turn
-from inturn import metrics
 from inturn.process.registry import post
 from inturn.store import clock
 from inturn.store.lane import Given
 
 log = logging.getLogger("inturn.worker")
 
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
 LOOK_S = 1.0
-"""A lost push costs at most this."""
+"""How often a worker looks without being told: a lost push costs at most this."""
 COUNT_S = 5.0
 """How often what is ready, dead and unhandled is counted for the metrics."""
 STUBBORN_S = 3.0
 """How long a handler may take to stop when it is cancelled."""
-RUN = 16
-"""Messages of one lane in a row, before others get their turn."""
+MAX_IN_A_ROW = 16
+"""How many messages of one lane a worker runs before other lanes get their turn."""
 
 
 class Worker:
@@ -43,33 +49,33 @@ class Worker:
         self._ended = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._tokens: dict[asyncio.Task[None], str] = {}
-        """Of the turn that each task is in."""
+        """The token of the turn that each task runs."""
         partitions = runtime.process.store.partitions
         self._all = range(partitions)
         self._to_ask = dict.fromkeys(self._all)
-        """Partitions that may have work for us: they said so, or gave us as much as we asked for the last time."""
+        """Partitions that may have work for us: they said so, or gave us all that we asked for last time."""
         self._due_at: dict[int, float] = {}
-        """When one may have work without saying so."""
+        """When a partition may have work without saying so."""
         self._looks_at = 0.0
         self._counted_at = 0.0
         self._counting: asyncio.Task[None] | None = None
         self._firsts = [0] * partitions
 
     def stop(self) -> None:
-        """Take no new turns; called a second time: do not wait for the running ones either."""
+        """Take no new turns. Called a second time, do not wait for the running ones either."""
         if self._stopping.is_set():
             self._hurry.set()
         self._stopping.set()
         self._woken.set()
 
     async def finish(self) -> None:
-        """Stop it, and wait until it has. One that runs on another loop is only told to."""
+        """Stop, and wait until that is done. A worker on another loop is only told to stop."""
         post(self._loop, self.stop)
         if self._loop is asyncio.get_running_loop():
             await self._ended.wait()
 
     def wake(self, partition: int) -> None:
-        """From any thread: there is work."""
+        """There is work. May be called from any thread."""
         post(self._loop, self._told, partition)
 
     def _told(self, partition: int) -> None:
@@ -101,10 +107,10 @@ class Worker:
             self._count_now_and_then()
         for partition in [partition for partition, due_at in self._due_at.items() if due_at <= at]:
             self._to_ask.setdefault(partition)
-        for partition in list(self._to_ask):  # who was asked last has gone to the end
+        for partition in list(self._to_ask):  # those asked last have gone to the end
             if len(self._tasks) < self._concurrency:
                 await self._ask(partition)
-        # one that has no room waits for a turn to end
+        # a worker that has no room waits for a turn to end
         has_room = len(self._tasks) < self._concurrency
         next_at = min((self._looks_at, *self._due_at.values())) if has_room else self._looks_at
         with contextlib.suppress(TimeoutError):
@@ -118,7 +124,7 @@ class Worker:
         try:
             claimed = await self._runtime.claim(self._handlers(partition), free, partition)
         except StoreUnavailable as error:
-            log.warning("claim: %s", error)
+            log.warning("claim failed, trying again: %s", error)
             return
         for given in claimed.turns:
             self._start(given)
@@ -128,7 +134,7 @@ class Worker:
             self._due_at[partition] = clock.now() + claimed.due_in_ms / 1000 + 0.002
 
     def _handlers(self, partition: int) -> tuple[str, ...]:
-        """Each comes first in its turn, or the first one's lanes would starve the others'."""
+        """Each handler comes first in its turn, or the lanes of the first would starve those of the others."""
         handlers = self._runtime.can
         first = self._firsts[partition] % len(handlers)
         self._firsts[partition] += 1
@@ -144,19 +150,19 @@ class Worker:
         self._tokens.pop(task, None)
         self._woken.set()
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a turn ended in an unforeseen way", exc_info=error)
+            log.error("a turn ended with an unexpected error", exc_info=error)
 
     def _leave_behind(self, task: asyncio.Task[None]) -> None:
-        """Its handler does not stop when it is cancelled. The lane goes on without it, and its commit is refused."""
+        """Its handler does not stop when cancelled. The lane goes on without it, and its commit is refused."""
         held = self._runtime.process.registry.holding.get(self._tokens.get(task, ""))
         if isinstance(held, TurnLease):
-            log.error("the handler of %s does not stop when it is cancelled; its message is handed back", held.name)
+            log.error("the handler of key=%s does not stop when cancelled; its message is handed back", held.name)
             held.lose("the worker has stopped")
             held.abandon()
 
     async def _run_lane(self, given: Given) -> None:
         passed: Passed | None = Passed(given, given.state)
-        left, task = RUN, asyncio.current_task()
+        left, task = MAX_IN_A_ROW, asyncio.current_task()
         assert task is not None
 
         def goes_on() -> bool:  # asked when the handler is done: a worker that was told to stop takes no more
@@ -168,7 +174,7 @@ class Worker:
             passed = await take_turn(self._runtime, passed.given, passed.stored, goes_on)
 
     def _count_now_and_then(self) -> None:
-        """Beside the work: a part of the store that is away must not hold it up."""
+        """In a task of its own: a part of the store that is away must not hold up the work."""
         is_counting = self._counting is not None and not self._counting.done()
         if not is_counting and clock.now() - self._counted_at >= COUNT_S:
             self._counted_at = clock.now()
@@ -178,7 +184,7 @@ class Worker:
         try:
             lanes = await self._runtime.process.store.lanes(0)
         except StoreUnavailable as error:
-            log.warning("count: %s", error)
+            log.warning("counting lanes for the metrics failed: %s", error)
             return
         metrics.lanes_in_use.set(lanes.in_use)
         metrics.dead_letters.set(lanes.dead)
@@ -189,7 +195,7 @@ class Worker:
     async def _let_finish(self) -> None:
         if not self._tasks:
             return
-        log.info("worker stops: %d turns have %g s to finish", len(self._tasks), self._grace_s)
+        log.info("worker stops: %d running turns have %g s to finish", len(self._tasks), self._grace_s)
         hurry = asyncio.create_task(self._hurry.wait())
         finish = asyncio.create_task(asyncio.wait(set(self._tasks)))
         await asyncio.wait({hurry, finish}, timeout=self._grace_s, return_when=asyncio.FIRST_COMPLETED)
@@ -198,7 +204,7 @@ class Worker:
         await asyncio.gather(hurry, finish, return_exceptions=True)
 
     async def _end(self) -> None:
-        """Hand back what did not finish, untouched, and be gone."""
+        """Hand back untouched what did not finish, and sign off."""
         runtime = self._runtime
         self._stopping.set()
         if self._counting is not None:
@@ -214,7 +220,51 @@ class Worker:
         runtime.workers.discard(self)
         runtime.process.registry.busy.discard(self)
         if not runtime.workers:
-            with contextlib.suppress(StoreUnavailable):  # then it is forgotten when it is not seen any more
+            with contextlib.suppress(StoreUnavailable):  # then the store forgets us when it has not seen us for a while
                 await runtime.process.store.unwork()
         log.info("worker ends: %d turns were handed back", len(left))
         self._ended.set()
+
+
+class _Signals:
+    """Catches the signals of one loop, while it has workers."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.workers: list[Worker] = []
+        self._loop = loop
+        self._before: dict[int, Any] = {}
+        for number in SIGNALS:
+            before = signal.getsignal(number)
+            # only the loop of the main thread can catch signals
+            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+                loop.add_signal_handler(number, self._stop)
+                self._before[number] = before
+
+    def _stop(self) -> None:
+        for worker in list(self.workers):
+            worker.stop()
+
+    def end(self) -> None:
+        for number, before in self._before.items():
+            self._loop.remove_signal_handler(number)
+            if before is not None:
+                signal.signal(number, before)
+
+
+_caught: dict[asyncio.AbstractEventLoop, _Signals] = {}
+
+
+@contextlib.contextmanager
+def stops_on_signals(worker: Worker) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    signals = _caught.get(loop)
+    if signals is None:
+        signals = _caught[loop] = _Signals(loop)
+    signals.workers.append(worker)
+    try:
+        yield
+    finally:
+        signals.workers.remove(worker)
+        if not signals.workers:
+            del _caught[loop]
+            signals.end()

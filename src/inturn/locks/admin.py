@@ -1,4 +1,4 @@
-"""`app.locks`: who holds what, who waits, and the last resort."""
+"""`app.locks`: who holds what, who waits, and the last resort, `force_release`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import asyncio
 from dataclasses import dataclass
 
 from inturn import arguments
-from inturn.process.identity import read_token
-from inturn.process.process import Process
-from inturn.store.protocol import LockView
+from inturn.process.process import Process, read_token
+from inturn.store.views import LockView
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +51,21 @@ class Locks:
         await self._process.ready()
         names = await self._process.store.names(arguments.whole(limit, "limit", 1, 1_000_000))
         found = await asyncio.gather(*(self._process.store.inspect(name) for name in names))
-        return [_told(view) for view in found if view is not None and (view.holders or view.waiters)]
+        return [_info(view) for view in found if view is not None and (view.holders or view.waiters)]
 
     async def inspect(self, name: str) -> LockInfo | None:
-        """`None` when nobody holds it and nobody waits."""
+        """`None` if nobody holds it and nobody waits."""
         await self._process.ready()
         view = await self._process.store.inspect(arguments.name(name))
-        return _told(view) if view is not None and (view.holders or view.waiters) else None
+        return _info(view) if view is not None and (view.holders or view.waiters) else None
 
     async def force_release(self, name: str) -> int:
-        """Take the lock away from everyone who holds it; answers from how many. Their bodies are cancelled."""
+        """Take the lock away from all its holders, whose bodies are cancelled. Returns how many there were."""
         await self._process.ready()
         return await self._process.store.force_release(arguments.name(name))
 
 
-def _told(view: LockView) -> LockInfo:
+def _info(view: LockView) -> LockInfo:
     holders = []
     for holder in view.holders:
         host, pid = read_token(holder.token)

@@ -1,16 +1,16 @@
-"""Finds owners that wait for each other in a circle, across processes, and lets the youngest waiter give way.
+"""Finds owners that wait for each other in a circle, across processes, and ends the wait of the youngest of them.
 
-About once a second, places that have waited for longer than a second follow the wait edges in the store. The edges are
-read one step after the other, so a circle may be an illusion of timing: only one that is seen twice in a row, with the
-same waits, is real, because a wait that ended and began again has another token.
+About once a second, waiters older than a second follow the wait edges in the store. The edges are read step by step, so
+a circle may be an illusion of timing. It is real if it is seen twice in a row with the same waits: a wait that ended
+and began again has another token.
 """
 
 from __future__ import annotations
 
 from inturn.errors import DeadlockDetected
-from inturn.process.waiter import Place
 from inturn.process.process import Process
 from inturn.process.registry import post
+from inturn.process.waiter import Waiter
 from inturn.store import clock
 from inturn.store.protocol import Edge
 
@@ -28,32 +28,32 @@ class DeadlockWatch:
 
     @classmethod
     def attach(cls, process: Process) -> None:
-        """A chore of every heartbeat that the process ever has."""
+        """Have every heartbeat of the process do this, even after a fork."""
         process.add_chore(lambda: cls(process).look)
 
     async def look(self) -> None:
         at = clock.now()
-        old = [place for place in list(self._process.registry.waiting.values()) if at - place.since > OLD_S]
+        old = [waiter for waiter in list(self._process.registry.waiting.values()) if at - waiter.since > OLD_S]
         if not old or at - self._looked_at < OLD_S:
             if not old:
                 self._suspected.clear()
             return
         self._looked_at = at
-        edges = stuck(await self._follow({place.request.owner for place in old}))
+        edges = stuck(await self._follow({waiter.request.owner for waiter in old}))
         seen: set[frozenset[str]] = set()
-        for place in old:
-            circle = find_circle(place.request.token, edges)
+        for waiter in old:
+            circle = find_circle(waiter.request.token, edges)
             if circle is None:
                 continue
             waits = frozenset(edge.token for edge in circle)
             seen.add(waits)
             youngest = max(circle, key=lambda edge: edge.arrival)
-            if waits in self._suspected and youngest.token == place.request.token:
-                self._give_way(place, circle)
+            if waits in self._suspected and youngest.token == waiter.request.token:
+                self._end_wait(waiter, circle)
         self._suspected = seen
 
     async def _follow(self, owners: set[str]) -> dict[str, list[Edge]]:
-        """The edges that can be reached from these owners, by owner."""
+        """Returns the edges that can be reached from these owners, by owner."""
         edges: dict[str, list[Edge]] = {}
         ahead = owners
         for _ in range(MAX_STEPS):
@@ -67,17 +67,17 @@ class DeadlockWatch:
         return edges
 
     @staticmethod
-    def _give_way(place: Place, circle: Circle) -> None:
-        told = [f"{edge.owner} waits for {edge.name!r}" for edge in circle]
-        error = DeadlockDetected(place.request.name, [*told, circle[0].owner])
-        post(place.loop, place.give_up, error)
+    def _end_wait(waiter: Waiter, circle: Circle) -> None:
+        waits = [f"{edge.owner} waits for {edge.name!r}" for edge in circle]
+        error = DeadlockDetected(waiter.request.name, [*waits, circle[0].owner])
+        post(waiter.loop, waiter.give_up, error)
 
 
 def stuck(edges: dict[str, list[Edge]]) -> dict[str, list[Edge]]:
-    """The waits that cannot end by themselves.
+    """Returns the waits that cannot end by themselves.
 
-    An owner that waits for nothing will let go of what it holds. So will one for whose wait it is enough that one of
-    several goes, as long as one of them will (a semaphore). Whoever is left waits for others that are left.
+    An owner that waits for nothing will release what it holds. So will an owner that needs only one of several holders
+    to release (a semaphore), as long as one of them will. Those who are left wait for others who are left.
     """
     left = {owner: list(waits) for owner, waits in edges.items() if waits}
     while True:
@@ -94,7 +94,7 @@ def stuck(edges: dict[str, list[Edge]]) -> dict[str, list[Edge]]:
 
 
 def find_circle(token: str, edges: dict[str, list[Edge]]) -> Circle | None:
-    """The shortest circle of waits through this one, if there is any of at most `MAX_STEPS`."""
+    """Returns the shortest circle of waits through this one, if there is one of at most `MAX_STEPS`."""
     start = next((edge for waits in edges.values() for edge in waits if edge.token == token), None)
     if start is None:
         return None

@@ -9,10 +9,9 @@ import asyncio
 import logging
 from typing import Any
 
+from inturn import arguments, metrics
 from inturn.errors import LeaseLost, NotHeld
-from inturn import arguments
 from inturn.locks.body import Body
-from inturn import metrics
 from inturn.process.heartbeat import margin_s
 from inturn.process.process import Process
 from inturn.store import clock
@@ -63,12 +62,12 @@ class Lease:
         return self.is_released or self.lost
 
     def check(self) -> None:
-        """Raise `LeaseLost` if the lease is lost. For bodies that cannot be cancelled."""
+        """Raises `LeaseLost` if the lease is lost. For bodies that cannot be cancelled."""
         if self.lost or (not self.is_released and self.remaining() == 0.0):
             raise LeaseLost(self.name, self.fence, self.why_lost or "no renewal in time")
 
     async def extend(self, additional_time: arguments.Seconds, replace_ttl: bool = False) -> bool:
-        """Move the end of a lease that has one; a lease that the heartbeat renews is confirmed with the store."""
+        """Move the fixed end of the lease. One that the heartbeat renews has none: it is confirmed with the store."""
         self.check()
         if self.is_released:
             raise NotHeld(self.name, "it was released")
@@ -95,8 +94,8 @@ class Lease:
         registry.let_go(self.token)
         held_s = clock.now() - self.granted_at
         if self.lost:
-            # the store may not know yet, or may not answer: that must not keep the loser waiting, but the release
-            # is on its way before the loser can ask for the lock again
+            # the store may not know yet, or may not answer. The loser does not wait for that, but the release is on its
+            # way before the loser can ask for the lock again
             registry.abandon(self.name, self.token)
             await asyncio.sleep(0)
             raise LeaseLost(self.name, self.fence, self.why_lost)
@@ -109,32 +108,32 @@ class Lease:
             log.debug("release name=%s fence=%d held=%.3fs", self.name, self.fence, held_s)
 
     def enter(self, task: asyncio.Task[Any] | None) -> Body:
-        """This task begins to run under the lease. It is cancelled when the lease is lost."""
+        """This task runs under the lease from here on. It is cancelled if the lease is lost."""
         body = Body(task)
         self._bodies.append(body)
         return body
 
     async def leave(self, body: Body) -> bool:
-        """It is over, and is not cancelled any more. Answers whether a cancellation that it saw was ours."""
+        """The body has ended, and is not cancelled any more. Returns whether a cancellation that it saw was ours."""
         self._bodies.remove(body)
         try:
             return await body.leave()
         except asyncio.CancelledError:
-            # one that came from elsewhere goes on; the release must not be forgotten for that
+            # one that came from elsewhere goes on, but the release must not be forgotten
             self._process.registry.let_go(self.token)
             self._process.registry.abandon(self.name, self.token)
             raise
 
     def lose(self, why: str) -> None:
-        """On the loop: note it, and cancel what runs under it."""
+        """Note the loss, and cancel what runs under the lease. Called on its loop."""
         if self.is_over:
             return
         self._note_loss(why)
         for body in self._bodies:
             body.cancel(f"the lease on {self.name!r} was lost: {why}")
         if not self._bodies:
-            # Nobody may ever release it, and the heartbeat would keep what is left of it alive. Its holder has the
-            # margin to see that it is lost, as a body that is cancelled has to stop.
+            # Perhaps nobody will ever release it, and the heartbeat would keep it alive in the store. So we release it,
+            # but later: its holder gets as much time to notice the loss as a cancelled body gets to stop.
             self._process.registry.let_go(self.token)
             self._process.registry.once_more(self.name, self.token, clock.now() + margin_s(self.ttl_s or 2.5))
 
@@ -153,13 +152,8 @@ class Lease:
     def _note_loss(self, why: str) -> None:
         self.why_lost = why
         metrics.lost.labels(why).inc()
-        log.warning(
-            "lost name=%s fence=%d held=%.3fs why=%s",
-            self.name,
-            self.fence,
-            clock.now() - self.granted_at,
-            why,
-        )
+        held_s = clock.now() - self.granted_at
+        log.warning("lost name=%s fence=%d held=%.3fs why=%s", self.name, self.fence, held_s, why)
 
     def __repr__(self) -> str:
         state = "released" if self.is_released else f"lost: {self.why_lost}" if self.lost else "held"

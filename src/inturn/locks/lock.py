@@ -1,7 +1,7 @@
 """`app.lock`: one holder per name, in order of arrival, fenced, kept alive by the heartbeat.
 
-Methods are named as in redis-py's `Lock` and mean the same. A lock object may be shared by tasks: each task has its own
-hold, and nobody can release another one's.
+Methods are named as in redis-py's `Lock`, and mean the same. Tasks may share a lock object: each task has its own hold,
+and cannot release another task's.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import logging
 from types import TracebackType
 from typing import Any
 
+from inturn import arguments, metrics
 from inturn.errors import (
     AlreadyHeld,
     DeadlockDetected,
@@ -21,12 +22,9 @@ from inturn.errors import (
     NotHeld,
     StoreUnavailable,
 )
-from inturn import arguments
 from inturn.locks.body import Body
 from inturn.locks.lease import Lease
-from inturn import metrics
-from inturn.process.identity import read_token
-from inturn.process.process import Process
+from inturn.process.process import Process, read_token
 from inturn.store import clock
 from inturn.store.protocol import Acquired, Request
 
@@ -69,7 +67,7 @@ class Lock:
         self._blocks: dict[str | asyncio.Task[Any] | None, list[tuple[Lease, Body]]] = {}
 
     async def acquire(self, blocking: bool | None = None, blocking_timeout: arguments.Seconds | None = None) -> bool:
-        """Take the lock; `False` if it was not granted in time. `lease` then is what is held."""
+        """Take the lock. Returns `False` if it was not granted in time; otherwise `lease` is what is held."""
         wait_s = arguments.waits_for(blocking, blocking_timeout, self.wait_s)
         try:
             await self._take(wait_s)
@@ -78,17 +76,17 @@ class Lock:
         return True
 
     async def take(self) -> Lease:
-        """As `acquire`, but answers the lease, and raises `LockTimeout` if it was not granted in time."""
+        """As `acquire`, but returns the lease, and raises `LockTimeout` if it was not granted in time."""
         return await self._take(self.wait_s)
 
     def owned_by(self, owner: str) -> Lock:
-        """This lock, used in the name of `owner` instead of the current task."""
+        """Returns this lock for use in the name of `owner` instead of the current task."""
         lock = copy.copy(self)
         lock.owner = owner
         return lock
 
     async def release(self) -> None:
-        """Give back what this task (or `owner`) holds. `NotHeld` if that is nothing, `LeaseLost` if it was lost."""
+        """Release what this task (or `owner`) holds. `NotHeld` if that is nothing, `LeaseLost` if it was lost."""
         lease = self._mine()
         if self._pop(lease.owner, lease):
             await lease.release()
@@ -107,7 +105,7 @@ class Lock:
         return view is not None and bool(view.holders)
 
     async def owned(self) -> bool:
-        """Whether this task (or `owner`) holds it, by the store's own word."""
+        """Whether this task (or `owner`) holds it, according to the store."""
         holds = self._holds.get(self._owner())
         if not holds or holds[-1].is_over:
             return False
@@ -145,8 +143,8 @@ class Lock:
         except (LeaseLost, NotHeld, StoreUnavailable) as failure:
             if error is None or (is_ours and isinstance(error, asyncio.CancelledError)):
                 raise failure from error
-            # the body's own error must not be hidden by ours
-            log.warning("release name=%s after an error of the body: %s", self.name, failure)
+            # our error must not hide the body's own
+            log.warning("release name=%s after the body raised: %s", self.name, failure)
 
     def _leave_block(self) -> tuple[Lease, Body]:
         who = self.owner or asyncio.current_task()
@@ -156,7 +154,7 @@ class Lock:
         if len(blocks) == 1:
             del self._blocks[who]
             return blocks[0]
-        # tasks that share an owner may leave in any order; one that acts for another leaves the newest
+        # tasks that share an owner may leave in any order; a task that acts for another leaves the newest
         mine = next((block for block in reversed(blocks) if block[1].is_here()), blocks[-1])
         blocks.remove(mine)
         return mine
@@ -171,9 +169,16 @@ class Lock:
         left_s = wait_s
         while True:
             request = Request(
-                self.name, registry.new_token(), owner, self.capacity, self.weight, self._ttl_ms,
-                self._life_ms, self.priority, wait_s != 0.0,
-            )  # fmt: skip
+                name=self.name,
+                token=registry.new_token(),
+                owner=owner,
+                capacity=self.capacity,
+                weight=self.weight,
+                ttl_ms=self._ttl_ms,
+                life_ms=self._life_ms,
+                priority=self.priority,
+                wait=wait_s != 0.0,
+            )
             try:
                 answer = await registry.claim(request, left_s)
             except BaseException as error:
@@ -181,7 +186,7 @@ class Lock:
                 raise
             waited_s = clock.now() - started_at
             if answer.status == "own" and registry.is_abandoned(answer.other):
-                # an earlier call of ours was cancelled, and its release is still on its way: see to it first
+                # an earlier call of ours was cancelled, and its release is still on its way: wait for that first
                 await registry.give_back(self.name, answer.other, 0, 0.0)
                 continue
             if answer.status != "granted":
@@ -190,7 +195,7 @@ class Lock:
             registry.hold(lease)
             if process.heartbeat.watch_over(lease):
                 break
-            # expired on arrival: the answer took longer than the lease lives, so it is as if we had not asked yet
+            # expired on arrival: the answer took longer than the lease lives, so ask again
             registry.let_go(lease.token)
             registry.abandon(self.name, lease.token)
             left_s = None if wait_s is None else wait_s - waited_s
@@ -204,7 +209,7 @@ class Lock:
         return lease
 
     def _refused(self, answer: Acquired, owner: str, waited_s: float) -> Lease:
-        """Re-enter if that was asked for; otherwise say why not."""
+        """Enter again if the lock is reentrant; otherwise raise why it was refused."""
         holding = self._process.registry.holding.get(answer.other)
         if answer.status == "own" and self.reentrant and isinstance(holding, Lease) and not holding.is_over:
             holding.depth += 1
@@ -229,7 +234,7 @@ class Lock:
         return holds[-1]
 
     def _pop(self, owner: str, lease: Lease) -> bool:
-        """One hold less. Whether it was the last of this lease: an outer block of a reentrant lock still needs it."""
+        """Remove one hold. Returns whether it was the last: an outer block of a reentrant lock needs the lease."""
         holds = self._holds.get(owner)
         if not holds or lease not in holds:
             raise NotHeld(self.name)

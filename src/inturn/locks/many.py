@@ -1,7 +1,7 @@
 """Several names at once: all or none.
 
-They are taken one after the other in the order of their names, which is the same for everyone, so that two sets can
-wait for each other but never block each other. The ones that are held already are renewed meanwhile.
+They are taken one after the other in the order of their names, which is the same for everyone: two sets may wait for
+each other, but can never block each other. Those already held are renewed meanwhile.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from types import TracebackType
 
-from inturn.errors import LockTimeout, NotHeld
 from inturn import arguments
+from inturn.errors import ArgumentError, ArgumentTypeError, LockTimeout, NotHeld
 from inturn.locks.lease import Lease
 from inturn.locks.lock import Lock
 from inturn.process.process import Process
@@ -32,10 +32,10 @@ class LockSet:
         owner: str | None = None,
     ) -> None:
         if isinstance(names, str):
-            raise TypeError(f"names={names!r}: must be several names, not one text")
+            raise ArgumentTypeError("names", "must be several names, not one text", names)
         self.names = sorted({arguments.name(name, "names") for name in names})
         if not self.names:
-            raise ValueError("names=[]: must name at least one lock")
+            raise ArgumentError("names", "must name at least one lock", [])
         self.wait_s = arguments.wait(wait)
         self._process = process
         self._owner = owner
@@ -64,7 +64,7 @@ class LockSet:
         return await stack.__aexit__(kind, error, trace)
 
     def _lock(self, name: str, started_at: float) -> Lock:
-        """The whole set shares one time to wait."""
+        """The whole set shares one `wait`."""
         wait_s = None if self.wait_s is None else max(0.0, self.wait_s - (clock.now() - started_at))
         return Lock(self._process, name, wait=wait_s, **self._options)  # type: ignore[arg-type]
 

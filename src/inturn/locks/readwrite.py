@@ -1,4 +1,4 @@
-"""Many readers or one writer, on the one structure: a reader weighs 1, a writer as much as there is."""
+"""Many readers or one writer. Both are locks of one name: a reader weighs 1, a writer the whole capacity."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from inturn.process.process import Process
 
 
 class ReadWriteLock:
-    """`read()` and `write()` are locks of the same name. It is fair: nobody passes a writer that waits."""
+    """`read()` and `write()` are locks of the same name. It is fair: nobody overtakes a waiting writer."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""One thread per process that keeps every lease and every waiting place alive, and watches over their deadlines.
+"""One thread per process that keeps every lease and every waiting place alive, and watches their deadlines.
 
-It has an event loop and a connection of its own, so that a blocked loop of the application loses nothing. It never
-touches a task: what has to happen is posted to the loop concerned. An error is logged and the thread goes on.
+It has an event loop and a connection of its own, so that the application loses nothing when its loop is blocked. It
+never touches a task: what has to happen is posted to the loop concerned. An error is logged, and the thread goes on.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable
 
-from inturn.errors import InTurnError, StoreUnavailable
 from inturn import metrics
+from inturn.errors import InTurnError, StoreUnavailable
 from inturn.process.registry import Held, Registry, post
 from inturn.store import clock
-from inturn.store.protocol import BEAT_S, PLACE_LIVES_MS, Beat, Notice
+from inturn.store.limits import BEAT_S, PLACE_LIVES_MS
+from inturn.store.protocol import Beat, Notice
 
 log = logging.getLogger("inturn.heartbeat")
 
@@ -23,7 +24,7 @@ REST_AFTER_S = 5.0
 """A process that holds nothing and waits for nothing stops beating after this time."""
 
 AT_ONCE = 500
-"""Calls of the heartbeat's own that are under way together."""
+"""How many calls the heartbeat has under way at once."""
 
 OVERDUE = "its time is up"
 _NEVER = float("inf")
@@ -32,7 +33,7 @@ Chore = Callable[[], Awaitable[None]]
 
 
 def margin_s(ttl_s: float) -> float:
-    """How long before its end a lease counts as over, so that its body has time to stop."""
+    """How long before its end a lease counts as over. Its body needs that time to stop."""
     return min(max(ttl_s * 0.1, 0.25), ttl_s / 2)
 
 
@@ -40,7 +41,7 @@ class Heartbeat:
     def __init__(self, registry: Registry) -> None:
         self.is_resting = False
         self.chores: list[Chore] = []
-        """What else has to be looked after about once a second while someone waits."""
+        """What else is done about once a second while someone waits."""
         self._registry = registry
         self._store = registry.store
         self._confirmed_at = [0.0] * self._store.partitions
@@ -59,12 +60,12 @@ class Heartbeat:
         self._must_confirm = False
         self._bringing: dict[tuple[int, int], asyncio.Task[int]] = {}
         self._beating: dict[int, asyncio.Task[None]] = {}
-        """By partition; one that is slow is not beaten for again before it has answered."""
+        """By partition. A slow one gets no further beat before it has answered."""
         self._aside: asyncio.Task[None] | None = None
-        """What else has to be looked after; it may wait for a partition that is away, and must hold up no beat."""
+        """The other duties. They may wait for a partition that is away, and must not hold up a beat."""
 
     def ensure(self) -> None:
-        """Be beating. Called on every change of the registry, so it is cheap when nothing has to be done."""
+        """Make sure that it beats. Called on every change of the registry, so it is cheap if there is nothing to do."""
         if self._thread is None:
             self._start()
         elif self.is_resting:
@@ -79,14 +80,14 @@ class Heartbeat:
                 self._thread = thread
 
     def watch_over(self, held: Held) -> bool:
-        """A lease was added: look sooner if it could end before the next look. `False`: it has ended already."""
+        """A lease was added: look sooner if it could end before the next look. `False`: it has already ended."""
         deadline = self.deadline_of(held)
         if deadline < self._looks_at or 0.0 < held.ttl_s < 4 * self._beats_every_s:
             self._wake()
         return deadline > clock.now()
 
     def deadline_of(self, held: Held) -> float:
-        """When the body must have stopped: counted from when the last confirmed renewal was *sent*."""
+        """When its body must have stopped, counted from when the last confirmed renewal was *sent*."""
         deadline = _NEVER
         if held.ttl_s:
             deadline = self.confirmed_at(held) + held.ttl_s - margin_s(held.ttl_s)
@@ -95,7 +96,7 @@ class Heartbeat:
         return deadline
 
     def confirmed_at(self, held: Held) -> float:
-        """When the last call was sent that the store has answered for it."""
+        """When the last call for it was sent that the store has answered."""
         return max(held.confirmed_at, self._confirmed_at[held.partition])
 
     def stop(self) -> None:
@@ -116,14 +117,14 @@ class Heartbeat:
         self._watch_woken.set()
 
     def confirm_soon(self) -> None:
-        """A connection came back: perhaps to a server that was restored from an older copy of its data."""
+        """A connection is back, perhaps to a server that was restored from an older copy of its data."""
         self._must_confirm = True
 
     def _main(self) -> None:
         try:
             asyncio.run(self._run())
         except Exception:
-            log.exception("the heartbeat ended; the next lock begins another")
+            log.exception("the heartbeat thread failed; the next lock or turn starts a new one")
         finally:
             with self._starting:
                 if self._thread is threading.current_thread():
@@ -141,7 +142,7 @@ class Heartbeat:
                     log.warning("beat failed: %s", error)
                     await self._sleep(self._woken, self._interval_s() / 2)
                 except Exception:
-                    # whatever it was: a heartbeat that stops would end every lease of the process
+                    # whatever it was: without a heartbeat every lease of the process would end
                     log.exception("beat failed")
                     await self._sleep(self._woken, self._interval_s())
         finally:
@@ -160,7 +161,7 @@ class Heartbeat:
             self._busy_at = clock.now()
         elif clock.now() - self._busy_at > REST_AFTER_S:
             self.is_resting = True
-            if registry.is_empty() and not self._is_stopping:  # looked at again, after having said that we rest
+            if registry.is_empty() and not self._is_stopping:  # checked again, now that `is_resting` is set
                 await self._sleep(self._woken, None)
             self.is_resting = False
             return
@@ -169,7 +170,7 @@ class Heartbeat:
         for partition in range(self._store.partitions):
             if partition not in self._beating:
                 self._beating[partition] = asyncio.create_task(self._beat(partition))
-        # one that is slow goes on beside the next round, so that it holds up no other
+        # a slow one goes on beside the next round, so that it holds up no other
         await asyncio.wait(self._beating.values(), timeout=self._interval_s())
         failures = []
         for partition, beating in list(self._beating.items()):
@@ -183,7 +184,7 @@ class Heartbeat:
         if self._aside is None or self._aside.done():
             self._aside = asyncio.create_task(self._look_after())
             await asyncio.wait((self._aside,), timeout=self._interval_s())
-        if failures:  # of some partitions: what concerns the others has been done
+        if failures:  # of some partitions; the others have been served
             raise failures[0]
         self._beats_every_s = self._interval_s()
         pause = started_at + min(self._beats_every_s, self._due_in_s) - clock.now()
@@ -211,9 +212,9 @@ class Heartbeat:
         except StoreUnavailable as error:
             metrics.beats_failed.inc()
             metrics.store_up.set(0)
-            for place in list(self._registry.waiting.values()):
-                if self._store.partition_of(place.request.name) == partition:
-                    post(place.loop, place.give_up, error)
+            for waiter in list(self._registry.waiting.values()):
+                if self._store.partition_of(waiter.request.name) == partition:
+                    post(waiter.loop, waiter.give_up, error)
             raise
         metrics.beats_confirmed.inc()
         metrics.store_up.set(1)
@@ -221,7 +222,7 @@ class Heartbeat:
         self._take(partition, beat)
 
     def _bring(self, source: int, target: int) -> None:
-        """Sends whose process did not bring them to their partition. It must not hold up the next beat."""
+        """Bring sends that their own process left behind. It must not hold up the next beat."""
         if (source, target) in self._bringing:
             return
         bringing = asyncio.get_running_loop().create_task(self._store.forward(source, target))
@@ -238,16 +239,16 @@ class Heartbeat:
         registry = self._registry
         if beat.era > self._eras[partition]:
             self._eras[partition] = beat.era
-            # If the store has lost its memory, our leases went with it. Those granted since carry a later fence.
+            # if the store lost its memory, our leases went with it; those granted since then carry a later fence
             for held in list(registry.holding.values()):
                 if held.partition == partition and held.fence < beat.era:
                     post(held.loop, held.lose, "the store lost its memory")
         # Judged by our own clock: another call may have been seen before this beat. And what is over stays over: a
-        # renewal that comes after the deadline must not bring a lease back that its body should have left.
+        # renewal that comes after the deadline must not revive a lease that its body should have left.
         self._end_overdue()
         was_away_s = beat.sent_at - self._confirmed_at[partition]
         self._confirmed_at[partition] = beat.sent_at
-        # a place may have been dropped: by our clock, or by the store's, where a beat can be late on its way
+        # a place may have been dropped, by our clock or by the store's: a beat can be late on its way there
         if not beat.is_known or max(was_away_s * 1000, beat.away_ms) > PLACE_LIVES_MS:
             registry.look_again()
         for notice in beat.notices:
@@ -258,7 +259,7 @@ class Heartbeat:
             self._due_in_s = min(self._due_in_s, beat.due_in_ms / 1000 + 0.005)
 
     async def _release_leftovers(self) -> None:
-        """A part of them with every beat, so that many do not hold up the next one."""
+        """Some of them with every beat, so that many do not hold up the next beat."""
         registry, at = self._registry, clock.now()
         due = [leftover for leftover in registry.leftovers if leftover[0] <= at][:AT_ONCE]
         released = [undo() for _, undo in due]
@@ -269,10 +270,10 @@ class Heartbeat:
             else:
                 registry.leftovers.remove(leftover)
         if failure is not None:
-            log.warning("not everything could be given back, and it is tried again: %s", failure)
+            log.warning("not everything could be given back; retrying: %s", failure)
 
     async def _confirm_leases(self) -> None:
-        """The beats confirm the process. Whether the store still knows its leases, it is asked once for each."""
+        """A beat only confirms the process. So the store is asked once for each lease whether it still knows it."""
         if not self._must_confirm:
             return
         self._must_confirm = False
@@ -287,19 +288,19 @@ class Heartbeat:
                     post(lease.loop, lease.lose, "the store lost its memory")
 
     async def _watch(self) -> None:
-        """Ends leases whose deadline has passed. It waits for no reply, so it works while the store is away."""
+        """End leases whose deadline has passed. It waits for no reply, so it also works while the store is away."""
         while True:
             at = clock.now()
             try:
                 soonest = self._end_overdue()
             except Exception:
-                log.exception("deadlines not watched")
+                log.exception("checking lease deadlines failed; trying again")
                 soonest = at
             self._looks_at = at + min(max(soonest - at, 0.01), BEAT_S)
             await self._sleep(self._watch_woken, self._looks_at - at)
 
     def _end_overdue(self) -> float:
-        """Answers when the next deadline is."""
+        """Returns when the next deadline is."""
         at, soonest = clock.now(), _NEVER
         for held in list(self._registry.holding.values()):
             deadline = self.deadline_of(held)

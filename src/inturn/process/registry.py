@@ -1,6 +1,6 @@
 """What this process waits for and holds, by token.
 
-Any thread may read the tables, but an entry is only changed by the loop that owns it: whatever concerns a token is
+Any thread may read the tables, but only the loop that owns an entry changes it: everything that concerns a token is
 posted to that loop.
 """
 
@@ -14,7 +14,7 @@ from functools import partial
 from typing import Protocol, TypeVar, TypeVarTuple, cast
 
 from inturn.errors import StoreUnavailable
-from inturn.process.waiter import Place
+from inturn.process.waiter import Waiter
 from inturn.store import clock
 from inturn.store.lane import Begun, Opening
 from inturn.store.protocol import Acquired, Notice, Released, Request, Store
@@ -25,14 +25,14 @@ Args = TypeVarTuple("Args")
 Asked = TypeVar("Asked", Request, Opening)
 Answer = TypeVar("Answer", Acquired, Begun)
 
-MOST_STRAYS = 1000
+MAX_STRAYS = 1000
 
 Undo = Callable[[], Awaitable[object]]
-"""Tells the store that a token holds nothing and waits for nothing. May be called again."""
+"""Tells the store that a token holds nothing and waits for nothing. It may be called again."""
 
 
 class Held(Protocol):
-    """A lease of a lock or of a lane, as far as the heartbeat has to know it."""
+    """A lease of a lock or of a lane, as the heartbeat needs to know it."""
 
     name: str
     token: str
@@ -44,44 +44,44 @@ class Held(Protocol):
     fixed_until: float
 
     def lose(self, why: str) -> None:
-        """On its loop: the lease is over, and its body must stop."""
+        """The lease is over, and its body must stop. Called on its loop."""
         ...
 
     def disown(self, why: str) -> None:
-        """From anywhere: only note that the lease is not ours."""
+        """Only note that the lease is not ours. May be called from anywhere."""
         ...
 
     async def is_known(self) -> bool:
-        """Whether the store still knows of it."""
+        """Returns whether the store still knows it."""
         ...
 
     async def undo(self) -> object:
-        """Give it back to the store, with nothing done."""
+        """Give it back to the store with nothing done."""
         ...
 
 
 class Registry:
-    """The process's places and leases."""
+    """The waiters and leases of this process."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.is_closed = False
         self._why_closed: Exception | None = None
-        """Set from when the closing begins."""
-        self.waiting: dict[str, Place] = {}
+        """Set when closing begins."""
+        self.waiting: dict[str, Waiter] = {}
         self.holding: dict[str, Held] = {}
         self.leftovers: list[tuple[float, Undo]] = []
-        """(not before, what): what has to be undone once more, by the heartbeat."""
+        """(not before, undo): what the heartbeat has to undo once more."""
         self.on_change: Callable[[], None] = lambda: None
         self.listeners: dict[str, Callable[[Notice], None]] = {}
-        """Who hears the notices that concern no token, by their kind; called in any thread."""
+        """Who gets the notices that concern no token, by kind. They are called in any thread."""
         self.busy: set[object] = set()
-        """What needs the heartbeat besides tokens: awaited results, a worker."""
+        """What needs the heartbeat besides tokens: awaited results, workers."""
         self._loops: dict[str, asyncio.AbstractEventLoop] = {}
         self._early: dict[str, Notice] = {}
-        """Notices that were faster than the answer to the acquire."""
+        """Notices that came before the answer to their acquire."""
         self._strays: dict[str, Notice] = {}
-        """Losses of tokens that nobody knew: the claim that gave one may not have been answered yet."""
+        """Losses of tokens that nobody knows: the claim that gave one may not have been answered yet."""
         self._numbers = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -92,14 +92,14 @@ class Registry:
         return not (self._loops or self.leftovers or self.busy)
 
     def claim(self, request: Request, wait_s: float | None) -> Awaitable[Acquired]:
-        """Ask for a lock, and wait for it if the request says so. `waiting` as an answer means: not within `wait_s`.
+        """Ask for a lock, and wait for it if the request says so. The answer `waiting` means: not within `wait_s`.
 
-        After `granted` the caller calls `hold` before it awaits anything; after anything else nothing is left behind.
+        After `granted` the caller calls `hold` before it awaits anything. Any other answer leaves nothing behind.
         """
         return self._claim(request, wait_s, self.store.acquire, None)
 
     def claim_turn(self, opening: Opening, wait_s: float | None) -> Awaitable[Begun]:
-        """The same for an inline turn."""
+        """As `claim`, for an inline turn."""
         return self._claim(opening, wait_s, self.store.begin, self._way_out(opening))
 
     async def _claim(
@@ -110,16 +110,16 @@ class Registry:
         try:
             self.on_change()
             answer = await ask(request)
-            if self._why_closed is not None:  # who waited was told so before this answer came
+            if self._why_closed is not None:  # those who waited were told before this answer came
                 raise self._why_closed
             if answer.status == "waiting":
                 answer = await self._wait(request, answer, wait_s, ask, undo)
         except BaseException:
-            # cancelled, or the store is away: whether the lock was granted is not known
+            # cancelled, or the store is away: we do not know whether it was granted
             self.abandon(request.name, token, undo)
             raise
         if answer.status != "granted":
-            self._drop(token)
+            self.forget(token)
             if answer.doubt_until:
                 self.once_more(request.name, token, answer.doubt_until, undo)
         return answer
@@ -133,18 +133,18 @@ class Registry:
         undo: Undo | None,
     ) -> Answer:
         doubt_until = first.doubt_until
-        place = self.waiting[request.token] = Place(request, ask, self.store.timeout_s)
+        waiter = self.waiting[request.token] = Waiter(request, ask, self.store.timeout_s)
         try:
-            answer: Answer = await place.granted(wait_s, self._early.pop(request.token, None)) or first
+            answer: Answer = await waiter.granted(wait_s, self._early.pop(request.token, None)) or first
         finally:
-            doubt_until = max(doubt_until, place.close())
+            doubt_until = max(doubt_until, waiter.close())
             del self.waiting[request.token]
         if answer.status == "waiting":
             await self.give_back(request.name, request.token, 0, 0.0, undo)
         return answer._replace(doubt_until=max(doubt_until, answer.doubt_until)) if doubt_until else answer
 
     def is_abandoned(self, token: str) -> bool:
-        """A token of this process that nobody holds here, waits with, or is giving back."""
+        """Whether it is a token of this process that nobody here holds, waits with, or is giving back."""
         return token.startswith(f"{self.store.process}#") and token not in self._loops
 
     def hold(self, held: Held) -> None:
@@ -154,16 +154,13 @@ class Registry:
             held.lose(early.why)
 
     def let_go(self, token: str) -> None:
-        """The holder is done with it. The release follows, and until that is answered the token is not forgotten: a
-        late notice of its grant must not be taken for one that nobody wants.
+        """The holder is done with it, and the release follows. The token is not forgotten until that is answered: a
+        late notice of its grant must not look like a grant that nobody wants.
         """
         self.holding.pop(token, None)
 
     def forget(self, token: str) -> None:
-        """The store has ended it already: nothing has to be given back."""
-        self._drop(token)
-
-    def _drop(self, token: str) -> None:
+        """Nothing here refers to the token any more: it is given back, left to the heartbeat, or ended by the store."""
         self._loops.pop(token, None)
         if self._early:
             self._early.pop(token, None)
@@ -171,25 +168,25 @@ class Registry:
     async def give_back(
         self, name: str, token: str, fence: int, doubt_until: float, undo: Undo | None = None
     ) -> Released:
-        """Release, or leave the queue. If the caller is cancelled meanwhile, it happens all the same."""
+        """Release, or leave the queue. It happens even if the caller is cancelled meanwhile."""
         try:
             released = await (undo() if undo else self.store.release(name, token, fence))
         except BaseException:
             self.abandon(name, token, undo)
             raise
-        self._drop(token)
+        self.forget(token)
         if doubt_until > clock.now():
             self.once_more(name, token, doubt_until, undo)
         return cast(Released, released)
 
     def ended(self, held: Held, doubt_until: float) -> None:
-        """A lease was ended by another verb than a release: a commit, or a failure."""
-        self._drop(held.token)
+        """A lease was ended by a commit or a failure rather than by a release."""
+        self.forget(held.token)
         if doubt_until > clock.now():
             self.once_more(held.name, held.token, doubt_until, held.undo)
 
     def adopt(self, held: Held) -> None:
-        """A lease that was given without having been asked for by its token: a worker's."""
+        """Keep a worker's lease, which was given without being asked for by its token."""
         self._loops[held.token] = held.loop
         self.holding[held.token] = held
         self.on_change()
@@ -197,69 +194,74 @@ class Registry:
             held.lose(stray.why)
 
     def abandon(self, name: str, token: str, undo: Undo | None = None) -> None:
-        """See to it that the token holds nothing and waits for nothing, whatever happens to the caller.
+        """Make sure that the token holds nothing and waits for nothing, whatever happens to the caller.
 
-        The release goes out at once, behind the acquire on the same connection. An acquire whose bytes are still under
-        way on a lost connection can take effect until its deadline: so the heartbeat releases once more after that.
+        The release goes out at once, behind the acquire on the same connection. If the bytes of an acquire are still
+        under way on a lost connection, it can take effect until its deadline: so the heartbeat releases once more then.
         """
-        self._drop(token)
+        self.forget(token)
         if self.is_closed:
             return
         doubt_until = clock.now() + self.store.timeout_s
         undo = undo or partial(self.store.release, name, token)
 
+        # First, because nothing below may come to run: whoever is cancelled twice in one tick, or a loop that ends,
+        # cancels the task before it has begun. The heartbeat's thread outlives them all.
+        self.once_more(name, token, doubt_until, undo)
+
         async def release() -> None:
-            done = False
             try:
                 await undo()
-                done = True
-            except StoreUnavailable as error:
-                log.warning("abandon name=%s token=%s store away, the heartbeat goes on: %s", name, token, error)
-            finally:
-                # also when the loop ends and cancels us: the heartbeat's thread outlives it
-                self.once_more(name, token, doubt_until if done else 0.0, undo)
+            except BaseException as error:
+                self.once_more(name, token, 0.0, undo)
+                if not isinstance(error, StoreUnavailable):
+                    raise
+                log.warning("abandon name=%s token=%s: left to the heartbeat: %s", name, token, error)
 
+        releasing = release()
         try:
-            task = asyncio.get_running_loop().create_task(release())
+            task = asyncio.get_running_loop().create_task(releasing)
         except RuntimeError:
+            releasing.close()
             self.once_more(name, token, 0.0, undo)
             return
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def give_back_of_closed_loops(self) -> None:
-        """Who held or waited there is gone, and the heartbeat would keep it alive for as long as the process lives."""
+        """Nobody is left on a closed loop, and the heartbeat would keep its leases for as long as the process lives."""
         for held in [held for held in list(self.holding.values()) if held.loop.is_closed()]:
             held.disown("its event loop was closed")
             self.let_go(held.token)
             self.once_more(held.name, held.token, 0.0, held.undo)
-        for place in [place for place in list(self.waiting.values()) if place.loop.is_closed()]:
-            self.waiting.pop(place.request.token, None)
-            self.once_more(place.request.name, place.request.token, 0.0, self._way_out(place.request))
+        for waiter in [waiter for waiter in list(self.waiting.values()) if waiter.loop.is_closed()]:
+            self.waiting.pop(waiter.request.token, None)
+            self.once_more(waiter.request.name, waiter.request.token, 0.0, self._way_out(waiter.request))
 
     async def close(self, error: Exception) -> None:
-        """Nobody waits or holds any more, and nothing is begun anew."""
+        """End all waiting and all leases, and begin nothing new."""
         self._why_closed = error
-        for place in list(self.waiting.values()):
-            post(place.loop, place.give_up, error)
+        for waiter in list(self.waiting.values()):
+            post(waiter.loop, waiter.give_up, error)
         held = list(self.holding.values())
         for lease in held:
             post(lease.loop, lease.lose, str(error))
         given_back = [lease.undo() for lease in held]
         await asyncio.gather(*given_back, return_exceptions=True)
-        await asyncio.sleep(0)  # who was told leaves the queue
+        await asyncio.sleep(0)  # those who were told leave their queues
         await self.quiet()
         self.is_closed = True
 
     async def quiet(self) -> None:
-        """Wait until what was abandoned on this loop is given back, or left to the heartbeat."""
+        """Wait until everything abandoned on this loop is given back, or left to the heartbeat."""
         here = asyncio.get_running_loop()
         tasks = [task for task in list(self._tasks) if task.get_loop() is here]
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            await asyncio.wait(tasks)  # not `gather`: if we are cancelled, they go on
 
     def once_more(self, name: str, token: str, not_before: float, undo: Undo | None = None) -> None:
-        """Have the heartbeat release it, at that time or as soon as it can."""
-        self._drop(token)
+        """Have the heartbeat release it then, or as soon after as it can."""
+        self.forget(token)
         if not self.is_closed:
             self.leftovers.append((not_before, undo or partial(self.store.release, name, token)))
             self.on_change()
@@ -270,7 +272,7 @@ class Registry:
         return None
 
     def notice(self, notice: Notice) -> None:
-        """Any thread: pass a notice on to the loop that it concerns."""
+        """Pass a notice on to the loop that it concerns. May be called in any thread."""
         listener = self.listeners.get(notice.kind)
         loop = self._loops.get(notice.token)
         if listener is not None:
@@ -281,37 +283,37 @@ class Registry:
             self._decline(notice)
 
     def _decline(self, notice: Notice) -> None:
-        """Nobody waits for it any more: pass it on, or it would be held for as long as this process lives."""
+        """Nobody waits for it any more: give it back, or this process would hold it for as long as it lives."""
         if notice.kind == "granted":
             self.abandon(notice.name, notice.token)
         elif notice.kind == "turn":
             self.abandon(notice.name, notice.token, partial(self.store.leave, notice.name, notice.token, ""))
         elif notice.kind == "lost":
-            while len(self._strays) >= MOST_STRAYS:
+            while len(self._strays) >= MAX_STRAYS:
                 self._strays.pop(next(iter(self._strays), ""), None)
             self._strays[notice.token] = notice
 
     def _take_note(self, notice: Notice) -> None:
-        place, held = self.waiting.get(notice.token), self.holding.get(notice.token)
+        waiter, held = self.waiting.get(notice.token), self.holding.get(notice.token)
         if held is not None:
             if notice.kind == "lost" and notice.fence >= held.fence:
                 held.lose(notice.why)
         elif notice.token in self._loops:
-            if place is None or notice.kind == "lost":
-                self._early[notice.token] = notice  # for `hold`: the grant may be on its way to its caller already
-            if place is not None:
-                place.notice(notice)
+            if waiter is None or notice.kind == "lost":
+                self._early[notice.token] = notice  # for `hold`: the grant may already be on its way to its caller
+            if waiter is not None:
+                waiter.notice(notice)
         else:
             self._decline(notice)
 
     def look_again(self) -> None:
-        """Pushes or grants may have been missed, or places dropped: every place asks again."""
-        for place in list(self.waiting.values()):
-            post(place.loop, place.look_again)
+        """Pushes or grants may have been missed, or places dropped: every waiter asks again."""
+        for waiter in list(self.waiting.values()):
+            post(waiter.loop, waiter.look_again)
 
 
 def post(loop: asyncio.AbstractEventLoop, call: Callable[[*Args], None], *args: *Args) -> None:
-    """Call it on that loop; at once if we are there. A loop that was closed has nobody left to be told."""
+    """Call it on that loop, at once if we are on it. A closed loop has nobody left to tell."""
     if _running() is loop:
         call(*args)
         return

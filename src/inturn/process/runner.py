@@ -1,4 +1,4 @@
-"""A loop in a thread of its own, started when it is first needed and, after a fork, again."""
+"""An event loop in a thread of its own, started when it is first needed, and again after a fork."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LAST_S = 0.5
 
 
 class Runner:
-    """Runs coroutines for synchronous code, or for a loop that may be blocked."""
+    """Runs coroutines for synchronous code, or beside a loop that may be blocked."""
 
     def __init__(self, name: str = "inturn-sync") -> None:
         self._name = name
@@ -27,17 +27,17 @@ class Runner:
         return self._thread is not None and self._thread.is_alive()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for its answer."""
+        """Run it, and return its result."""
         future = self.start(work)
         try:
             return future.result()
         except BaseException:
-            # Ctrl-C while waiting: leave the queue, or what was granted would be held by nobody
+            # Ctrl-C while waiting: leave the queue, or nobody would release what is granted
             future.cancel()
             raise
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Do not wait for its answer."""
+        """Run it, and do not wait for its result."""
         with self._starting:
             if self._loop is None or not self.is_running:
                 loop = self._loop = asyncio.new_event_loop()
@@ -69,7 +69,7 @@ class Runner:
 
 async def _cancel_the_rest() -> None:
     rest = asyncio.all_tasks() - {asyncio.current_task()}
-    if rest:  # who waits for what was closed has been told so, and ends by itself with a better word than "cancelled"
+    if rest:  # those who wait for what was closed have been told, and end by themselves with a better error
         _, rest = await asyncio.wait(rest, timeout=_LAST_S)
     for task in rest:
         task.cancel()

@@ -1,7 +1,7 @@
-"""One waiting place: it ends with a complete grant, a timeout, or its caller's cancellation.
+"""One caller that waits for a lock or a turn: until it is granted, times out, or is cancelled.
 
-A notice that carries its grant is complete. Any other only says that the lock may be ours: the place then repeats its
-acquire, which confirms a provisional grant, finds the place still queued, or queues it anew if the store dropped it.
+A notice may carry the complete grant. Any other only says that the lock may be ours: the waiter then repeats its
+request, which confirms a provisional grant, finds its place still queued, or queues anew if the store dropped it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from inturn.store.lane import Opening
 from inturn.store.protocol import Acquired, Notice, Request
 
 
-class Place:
+class Waiter:
     __slots__ = ("_again", "_ask", "_future", "_task", "_timeout_s", "loop", "request", "since")
 
     def __init__(self, request: Request | Opening, ask: Callable[[Any], Awaitable[Any]], timeout_s: float) -> None:
@@ -30,7 +30,7 @@ class Place:
         self._again = False
 
     async def granted(self, wait_s: float | None, early: Notice | None) -> Any:
-        """Wait. The answer is that of the ask which ended it or, after `wait_s`, `None`; its errors are raised here."""
+        """Wait. Returns the answer that ended it, or `None` after `wait_s`. Raises the errors of a repeated request."""
         future = self._future = self.loop.create_future()
         if early is not None:
             self.notice(early)
@@ -62,7 +62,7 @@ class Place:
                 self._again = False
                 answer = await self._ask(self.request)
                 if answer.status != "waiting":
-                    # granted; or the store had dropped the place, and it is another lock by now: the caller decides
+                    # granted; or the store had dropped the place, and the lock is another by now: the caller decides
                     self._end(answer)
                 if not self._again:
                     return
@@ -80,7 +80,7 @@ class Place:
             self._future.set_result(answer)
 
     def close(self) -> float:
-        """Ask no more. Answers until when what was asked last can still take effect (0: it cannot)."""
+        """Ask no more. Returns until when the last request can still take effect (0: it cannot)."""
         if self._future is not None and not self._future.done():
             self._future.cancel()
         if self._task is None:

@@ -1,7 +1,7 @@
 """The verbs of a lane. Each is one atomic transition, and each may be repeated: a repeat changes nothing more.
 
 An *ident* names a message in its lane: `<handler>` NUL `<id>`. An inline turn has no handler, and without an id of the
-application its id is its token. Bodies, states and results are JSON texts that the store does not look into.
+application its id is its token. Bodies, states and results are JSON texts that the store does not read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from inturn.errors import StoreUnavailable
 from inturn.store.views import DeadView, LaneList, LaneView
 
 ANY_FENCE = 0
-"""To give back a turn that may or may not have been given to a token: only together with `back`."""
+"""In a failure with `back`: give back the turn of this token, whatever its fence, if there is one."""
 
 
 def ident_of(handler: str, message_id: str) -> str:
@@ -29,26 +29,26 @@ Policy = Literal["queue", "merge", "interrupt", "rollback", "latest"]
 
 
 class Rule(NamedTuple):
-    """What a handler asks for its messages: they carry it, so that stores need not know handlers.
+    """What a handler asks for its messages. They carry it, so that stores need not know handlers.
 
-    `quiet_ms`: a burst begins when nothing came for so long, `most_ms` after its first message at the latest; `cap` is
-    how many messages it may have. `allows`: other handlers may interrupt its turns. `version`: workers with an older
-    one do not get its messages. `window_ms`: how long superseded ids are remembered.
+    `quiet_ms`: a burst begins when nothing came for this long, and at the latest `max_quiet_ms` after its first
+    message; `cap` is how many messages it may have. `allows`: other handlers may interrupt its turns. `version`:
+    workers with an older one do not get its messages. `window_ms`: how long superseded ids are remembered.
     """
 
     policy: Policy = "queue"
     quiet_ms: int = 0
     cap: int = 1
-    most_ms: int = 0
+    max_quiet_ms: int = 0
     allows: bool = False
     version: int = 1
     window_ms: int = 0
 
     def text(self) -> str:
-        """'' for one that asks for nothing."""
+        """As the scripts read it; '' for a rule that asks for nothing."""
         if self.policy == "queue" and not self.allows and self.version == 1:
             return ""
-        numbers = (self.quiet_ms, self.cap, self.most_ms, int(self.allows), self.version, self.window_ms)
+        numbers = (self.quiet_ms, self.cap, self.max_quiet_ms, int(self.allows), self.version, self.window_ms)
         return " ".join(map(str, (self.policy, *numbers)))
 
 
@@ -56,11 +56,11 @@ PLAIN = Rule()
 
 
 class NotAsked(StoreUnavailable):
-    """The store was not even asked, so there is nothing to give back."""
+    """The store was not asked at all, so there is nothing to give back."""
 
 
 class Submission(NamedTuple):
-    """A message for a lane. `late_ms` 0: it may begin at any time; `cap` 0: as many as there are may wait.
+    """A message for a lane. `late_ms` 0: it may begin at any time; `cap` 0: any number of messages may wait.
 
     `keep_ms` is how long the state lives on once the lane is idle. `shares`: a plain key that its turn holds too.
     """
@@ -81,9 +81,9 @@ class Submission(NamedTuple):
 
 
 class Submitted(NamedTuple):
-    """`pending`: this message waits or runs already. `ahead`: how many come before it (`full`, `busy`: wait).
+    """`pending`: this message waits or runs already. `ahead`: how many come before it (`full`, `busy`: how many wait).
 
-    `superseded` and `cancelled` ones came before, and will never run.
+    `superseded` and `cancelled`: this message came before, and will never run.
     """
 
     status: Literal["accepted", "delayed", "duplicate", "superseded", "cancelled", "pending", "busy", "full"]
@@ -97,8 +97,8 @@ class Submitted(NamedTuple):
 class Opening(NamedTuple):
     """What an inline turn asks for. `name` is the lane's key: a place in its mailbox is waited for as for a lock.
 
-    If the policy of its rule is `interrupt`, who has to wait ends the turn that runs, once, as a message would. Other
-    policies mean nothing here: a caller supersedes nobody.
+    If the policy of its rule is `interrupt`, a caller that has to wait interrupts the turn that runs, once, like a
+    message. Other policies have no effect here: a caller supersedes nobody.
     """
 
     name: str
@@ -116,7 +116,7 @@ class Opening(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """The answer to a begin. `state` is the text that was committed last, `None` if there is none."""
+    """What a begin returns. `state` is the text that was committed last, `None` if there is none."""
 
     status: Literal["granted", "waiting", "duplicate", "pending", "busy", "full"]
     fence: int = 0
@@ -145,7 +145,7 @@ class GivenMessage(NamedTuple):
 class Given(NamedTuple):
     """One turn for a worker, over one message or a burst of them; the first one leads it.
 
-    `attempts` counts this one. `state` is only told by `claim`; later the worker knows it. `is_open`: it has not
+    `attempts` includes this one. Only `claim` tells the `state`; afterwards the worker knows it. `is_open`: it has not
     failed, or new messages have joined it since.
     """
 
@@ -173,7 +173,7 @@ class Claimed(NamedTuple):
 
 
 class Send(NamedTuple):
-    """A message to another lane, or to the same. `is_fresh`: its id was made by us, so it cannot be a duplicate."""
+    """A message to another lane, or to the same one. `is_fresh`: we made its id, so it cannot be a duplicate."""
 
     key: str
     ident: str
@@ -238,20 +238,24 @@ class Failure(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """`lost`: the lease was not ours any more, and nothing was written. `gone`: a repeat finds neither of them.
+    """`lost`: the lease was not ours any more, and nothing was written (`why`: if that is known). `newer`: nothing was
+    written, and the turn has these messages too.
 
-    `newer`: nothing was written, and the turn has these messages too.
+    `gone`: neither the lease nor a note of its loss is there. An earlier try ended it, unless the note has expired.
     """
 
     status: Literal["committed", "newer", "failed", "lost", "gone"]
     next: Given | None
     attempts: int
     newer: tuple[GivenMessage, ...] = ()
+    why: str = ""
 
 
 class Steered(NamedTuple):
     status: Literal["steered", "lost", "gone"]
     messages: tuple[GivenMessage, ...] = ()
+    why: str = ""
+    """Of a loss."""
 
 
 class Outcome(NamedTuple):
@@ -269,7 +273,7 @@ class LaneStore(Protocol):
     async def submit(self, message: Submission) -> Submitted: ...
 
     async def begin(self, opening: Opening) -> Begun:
-        """An inline turn: also to ask again after a lost reply, and to confirm a turn that was offered."""
+        """Begins an inline turn, asks again after a lost reply, or confirms a turn that was offered."""
         ...
 
     async def leave(self, key: str, token: str, ident: str, fence: int = 0) -> Left:
@@ -277,11 +281,11 @@ class LaneStore(Protocol):
         ...
 
     async def claim(self, call: str, can: Sequence[str], count: int, partition: int = 0) -> Claimed:
-        """Up to `count` turns for a worker; when there are fewer, it is told `ready` when there is more to do there."""
+        """Returns up to `count` turns for a worker. If there are fewer, it is told `ready` when there is more to do."""
         ...
 
     async def unclaim(self, partition: int, call: str) -> int:
-        """Give back whatever that claim was given and nobody took."""
+        """Gives back the turns of that claim that nobody took."""
         ...
 
     async def unwork(self) -> None:
@@ -293,38 +297,38 @@ class LaneStore(Protocol):
     async def fail(self, failure: Failure) -> Ended: ...
 
     async def steer(self, key: str, token: str, fence: int, have: int, version: int = 1) -> Steered:
-        """What waits for the handler of this turn, and this version of it can read, comes into the turn.
+        """Takes into the turn what waits for its handler, as far as this version of the handler can read it.
 
-        Answers what is behind the first `have` messages.
+        Returns the messages behind the first `have`.
         """
         ...
 
     async def cancel(self, key: str, ident: str, window_ms: int) -> Literal["cancelled", "begun", "ended"]:
-        """A message that has not begun will not."""
+        """Cancels a message that has not begun."""
         ...
 
     def publish(self, key: str, text: bytes) -> None:
-        """Whoever watches the lane hears it, if all goes well. Returns at once."""
+        """Tells the watchers of the lane, if all goes well. Returns at once."""
         ...
 
     async def subscribe(self, key: str, listener: Callable[[bytes], None]) -> Callable[[], Awaitable[None]]:
-        """Hear what is published for a lane, by turns and by transitions; b"": something may have been missed.
+        """Calls `listener` with what turns and transitions publish for a lane; b"": something may have been missed.
 
         A transition says `<what> <fence> <rest>`: begin (attempt and ident), commit (ident), fail (how and why),
-        back, lost (why), interrupt (the ident that did it). Answers how to stop.
+        back, lost (why), interrupt (the ident that did it). Returns what ends the subscription.
         """
         ...
 
     async def confirm(self, key: str, token: str) -> bool:
-        """Whether the lease of a turn is still known."""
+        """Returns whether the lease of a turn is still known."""
         ...
 
     async def attend(self, key: str, ident: str) -> Outcome:
-        """If it is still open, this process is told `settled` when it is not."""
+        """Returns what became of a message. If that is still open, this process is told `settled` once it is not."""
         ...
 
     async def forward(self, source: int, target: int) -> int:
-        """Bring the sends of one partition to another; answers how many are left. Any process may do it."""
+        """Brings the sends of one partition to another. Returns how many are left. Any process may do it."""
         ...
 
     async def lanes(self, limit: int) -> LaneList: ...

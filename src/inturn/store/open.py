@@ -1,4 +1,4 @@
-"""URL -> store. A store's own module is imported here, so that only those who use it need its extra."""
+"""Opens the store behind a URL. The module of Redis is imported only for its URLs, so that others need no extra."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def open_store(
     replicas: int = 0,
     wall: WallClock | None = None,
 ) -> Store:
-    """The store behind `url`; nothing is connected yet. No message shows what could be a password.
+    """Returns the store behind `url`; nothing is connected yet. No message shows what could be a password.
 
-    `partitions`: `None` is what the store has by default, 1 on a single server and 16 on a cluster.
+    `partitions`: `None` is the store's default, 1 on a single server and 16 on a cluster.
     """
     _check(namespace, partitions, replicas)
     scheme = url.partition("://")[0] if "://" in url else ""

@@ -1,8 +1,8 @@
 """The verbs of a store. Each is one atomic transition, and each may be repeated: a repeat changes nothing more.
 
 A *token* names one request of one process (`<process>#<number>`), from its acquire to its release. Times are the
-store's own; `sent_at` is the caller's suspend-proof clock when the call that was answered left, so that a lease
-which is counted from there never lasts longer here than there.
+store's own. `sent_at` is the caller's suspend-proof clock when the answered call left, so that a lease counted from
+there never lasts longer here than in the store.
 """
 
 from __future__ import annotations
@@ -12,12 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 from inturn.store.lane import LaneStore
-
-BEAT_S = 1.0
-"""How often a process says that it lives. Places live for three beats, unconfirmed grants for two."""
-
-PLACE_LIVES_MS = 3000
-CONFIRM_MS = 2000
+from inturn.store.views import LockView
 
 
 class Request(NamedTuple):
@@ -44,17 +39,17 @@ class Grant(NamedTuple):
 
 
 class Acquired(NamedTuple):
-    """The answer to an acquire. `other` is the token of a holder (`busy`, `own`) or a capacity (`mismatch`).
+    """What an acquire returns. `other` is the token of a holder (`busy`, `own`) or a capacity (`mismatch`).
 
-    `doubt_until`: until then (our clock) bytes of an earlier attempt may still arrive and ask for the lock once more.
+    `doubt_until`: until then (our clock) bytes of an earlier attempt may still arrive, and ask for the lock again.
     """
 
     status: Literal["granted", "waiting", "busy", "own", "mismatch"]
-    fence: int
-    arrival: int
-    life_left_ms: int
-    other: str
-    sent_at: float
+    fence: int = 0
+    arrival: int = 0
+    life_left_ms: int = 0
+    other: str = ""
+    sent_at: float = 0.0
     doubt_until: float = 0.0
 
 
@@ -93,9 +88,9 @@ class Notice(NamedTuple):
 
 
 class Beat(NamedTuple):
-    """The answer to a beat. `is_known`: the store has seen the process before.
+    """What a beat returns. `is_known`: the store has seen the process before.
 
-    `era` is the first number that this memory gave out: what was granted under a smaller fence was lost with another.
+    `era` is the first number that this memory gave out: a grant with a smaller fence was lost with another memory.
     """
 
     now_us: int
@@ -113,7 +108,7 @@ class Beat(NamedTuple):
 class Edge:
     """One wait: `owner` waits for `name`; the blockers hold it or wait ahead.
 
-    `needs_all`: not one of them may stay (a mutex, a writer). Otherwise it may be enough if one of them goes.
+    `needs_all`: all blockers must go first (a mutex, a writer). Otherwise it may be enough if one of them goes.
     """
 
     owner: str
@@ -123,37 +118,6 @@ class Edge:
     age_ms: int
     needs_all: bool
     blockers: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    token: str
-    owner: str
-    weight: int
-    fence: int
-    arrival: int
-    held_ms: int
-    ends_in_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Waiter:
-    token: str
-    owner: str
-    weight: int
-    priority: int
-    arrival: int
-    waited_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class LockView:
-    """One lock as it is now."""
-
-    name: str
-    capacity: int
-    holders: tuple[Holder, ...]
-    waiters: tuple[Waiter, ...]
 
 
 Listener = Callable[[Notice], None]
@@ -171,23 +135,23 @@ class Store(LaneStore, Protocol):
     timeout_s: float
 
     def listen(self, listener: Listener, reopened: Callable[[], None]) -> None:
-        """The one who is told. `reopened` is called on a loop whose connection came back, as pushes may be missing."""
+        """Sets who hears notices. `reopened` is called on a loop whose connection came back: pushes may be missing."""
         ...
 
     def partition_of(self, name: str) -> int: ...
 
     def must_share(self) -> None:
-        """Raise `SettingsError` if turns cannot hold plain keys here too (`shares=`)."""
+        """Raises `SettingsError` if turns cannot hold plain keys as well (`shares=`)."""
         ...
 
     async def check(self) -> list[str]:
-        """Refuse a server that cannot keep the promises; return what the owner should be warned about."""
+        """Refuses a server that cannot keep the promises. Returns what its owner should be warned about."""
         ...
 
     async def acquire(self, request: Request) -> Acquired: ...
 
     async def release(self, name: str, token: str, fence: int = 0) -> Released:
-        """`fence` (0: only waiting, or not known) lets a lease of a memory that was lost be told from a repeat."""
+        """`fence` tells a lease that the store forgot from a repeated release (0: not held, or unknown)."""
         ...
 
     async def extend(self, name: str, token: str, how: HowToExtend, ms: int) -> Extended: ...
@@ -205,7 +169,7 @@ class Store(LaneStore, Protocol):
     async def force_release(self, name: str) -> int: ...
 
     def forget(self) -> None:
-        """After a fork: drop every connection and thread without touching what the parent owns."""
+        """After a fork: drops every connection and thread without touching what the parent owns."""
         ...
 
     async def close(self) -> None: ...

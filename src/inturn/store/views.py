@@ -1,4 +1,4 @@
-"""What lanes and dead letters look like from outside, at one moment: what the verbs that only look answer."""
+"""What locks, lanes and dead letters look like from outside, at one moment: what the verbs that only look return."""
 
 from __future__ import annotations
 
@@ -7,8 +7,39 @@ from typing import Literal, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
+class Holder:
+    token: str
+    owner: str
+    weight: int
+    fence: int
+    arrival: int
+    held_ms: int
+    ends_in_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    token: str
+    owner: str
+    weight: int
+    priority: int
+    arrival: int
+    waited_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LockView:
+    """One lock as it is now."""
+
+    name: str
+    capacity: int
+    holders: tuple[Holder, ...]
+    waiters: tuple[Waiter, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class MessageView:
-    """`lead`: the id of the message that leads its burst; '' for one that leads, or is alone."""
+    """`lead`: the id of the message that leads its burst; '' for one that leads a burst or is alone."""
 
     handler: str
     id: str

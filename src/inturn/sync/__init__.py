@@ -1,4 +1,4 @@
-"""The same, for synchronous code: one background loop per app runs the one implementation.
+"""The same for synchronous code: one background loop per app runs the one implementation.
 
 A synchronous body cannot be cancelled. When its lease is lost, `lease.lost` (or `turn.lost`) is set, and the next call
 (`check`, `extend`, the end of the `with` block) raises `LeaseLost`.

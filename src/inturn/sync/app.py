@@ -1,4 +1,4 @@
-"""`inturn.sync.InTurn`: the door, for synchronous code."""
+"""`inturn.sync.InTurn`: the entry point for synchronous code."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ class InTurn:
         self.runner = runner = Runner()
         self.inner.process.on_fork(runner.forget)
         self.locks = Locks(runner, self.inner.locks)
+        """Look into the locks of this store: `list`, `inspect`, `force_release`."""
         self.lanes = Lanes(runner, self.inner.lanes)
-        """Look at the lanes of this store, and stop, resume or clear them."""
+        """Look into the lanes of this store: `list`, `inspect`, `state`; `pause`, `resume`, `clear`."""
         self.dead_letters = DeadLetters(runner, self.inner.dead_letters)
         """Messages that failed for good: `list`, `show`, `replay`, `drop`."""
 
@@ -66,7 +67,10 @@ class InTurn:
         return Lock(self.runner, lock, self.inner.process)
 
     def handler(self, name: str, **options: Any) -> Callable[[F], F]:
-        """Register what runs the messages of a name. A plain function runs in a thread of its own."""
+        """Register the function that runs the messages of a name. A plain function runs in a thread of its own.
+
+        The options are those of `inturn.InTurn.handler`.
+        """
         return self.inner.handler(name, **options)
 
     def submit(
@@ -87,19 +91,20 @@ class InTurn:
         return Receipt.of(self.runner.run(submitting), self.runner)
 
     def watch(self, key: str) -> Watch:
-        """What happens in a lane while it happens: `with app.watch(key) as events`, then `for` over them."""
+        """What happens in a lane, while it happens: `with app.watch(key) as events:`, then `for event in events`."""
         return Watch(self.runner, self.inner.watch(key))
 
     def turn(self, key: str, **options: Any) -> InlineTurn:
-        """An inline turn: `with app.turn(key) as turn:`; it commits at the end of the block, if nothing raised.
+        """An inline turn: `with app.turn(key) as turn:`. It commits at the end of the block, if nothing raised.
 
-        The body cannot be cancelled: if its lease is lost, `turn.lost` is true, and the end of the block raises.
+        The body cannot be cancelled: if its lease is lost, `turn.lost` is true, and the end of the block raises. The
+        options are those of `inturn.InTurn.turn`.
         """
         return InlineTurn(self.runner, self.inner.turn(key, **options))
 
     def run(self, concurrency: int = 10, grace: arguments.Seconds = 30) -> None:
-        """Work, until SIGTERM or SIGINT if this is the main thread, else until the app is closed."""
-        with _signals() as news:  # before the worker begins, so that none is missed
+        """Work until SIGTERM or SIGINT if this is the main thread, else until the app is closed."""
+        with _signals() as news:  # before the worker begins, so that no signal is missed
             working = self.runner.start(self.inner.run(concurrency, grace))
             working.add_done_callback(lambda _: news.put("ended"))
             try:
@@ -134,9 +139,9 @@ class InTurn:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[SimpleQueue[str]]:
-    """SIGTERM and SIGINT, as they come, if this is the main thread: signals reach no other.
+    """SIGTERM and SIGINT as they come, if this is the main thread: signals reach no other.
 
-    Of what a thread can wait for, only a `SimpleQueue` may be filled by a signal handler that interrupts the waiting.
+    A signal handler interrupts the very thread that waits. Only a `SimpleQueue` may be filled by such a handler.
     """
     news: SimpleQueue[str] = SimpleQueue()
     before: dict[signal.Signals, Any] = {}
@@ -152,6 +157,6 @@ def _signals() -> Iterator[SimpleQueue[str]]:
 
 def _next(news: SimpleQueue[str]) -> str:
     while True:
-        # a signal that comes just before the thread sleeps does not wake it: it is noticed at the next look
+        # a signal that comes just before the thread sleeps does not wake it; the next look finds it
         with contextlib.suppress(Empty):
             return news.get(timeout=1.0)

@@ -7,23 +7,24 @@ import logging
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
+from inturn import arguments
 from inturn.errors import DuplicateMessage, LeaseLost
 from inturn.lanes import runtime as context
-from inturn.lanes.admin import LaneInfo, LaneSummary
+from inturn.lanes.admin import DeadLetter, LaneInfo, LaneSummary
+from inturn.lanes.admin import DeadLetters as AsyncDeadLetters
 from inturn.lanes.admin import Lanes as AsyncLanes
-from inturn.lanes.dead import DeadLetter
-from inturn.lanes.dead import DeadLetters as AsyncDeadLetters
-from inturn.lanes.turn import Turn
 from inturn.lanes.inline import InlineTurn as AsyncInlineTurn
 from inturn.lanes.receipt import Receipt as AsyncReceipt
-from inturn.lanes.retry import words_of
-from inturn import arguments
+from inturn.lanes.retry import describe
+from inturn.lanes.turn import Turn
 from inturn.process.registry import post
 from inturn.process.runner import Runner
 
 log = logging.getLogger("inturn.lanes")
+
+M = TypeVar("M")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,29 +35,37 @@ class Receipt(AsyncReceipt):
 
     @classmethod
     def of(cls, receipt: AsyncReceipt, runner: Runner) -> Receipt:
-        known = receipt.status, receipt.key, receipt.handler, receipt.id, receipt.ahead
-        return cls(*known, receipt._runtime, receipt._result, runner)
+        return cls(
+            receipt.status,
+            key=receipt.key,
+            handler=receipt.handler,
+            id=receipt.id,
+            ahead=receipt.ahead,
+            _runtime=receipt._runtime,
+            _result=receipt._result,
+            _runner=runner,
+        )
 
     def result(self, timeout: arguments.Seconds | None = None) -> Any:
-        """What the handler answered. Waits for it: `TimeoutError` after `timeout` seconds.
+        """Returns what the handler returned. Waits for it: `TimeoutError` after `timeout` seconds.
 
         `HandlerFailed` for a dead letter, `ResultExpired` when the duplicate window is over.
         """
         assert self._runner is not None, "only the app makes receipts"
         return self._runner.run(AsyncReceipt.result(self, timeout))
 
-    def cancel(self) -> bool:  # type: ignore[override] # as `result`: the same door, and it blocks
-        """See to it that the message does not begin. False: it runs, or has run, or is gone."""
+    def cancel(self) -> bool:  # type: ignore[override] # as `result`: the same name, and it blocks
+        """Take the message back before it begins. `False`: it runs, or has run, or is gone."""
         assert self._runner is not None, "only the app makes receipts"
         return self._runner.run(AsyncReceipt.cancel(self))
 
 
 class BodyFailed(Exception):
-    """Stands for the body's error on the background loop, which an interrupt of another thread would end."""
+    """Stands for the body's error on the background loop: a `KeyboardInterrupt` itself would end that loop."""
 
 
 class InlineTurn:
-    """`with app.turn(key) as turn:` one task on the background loop holds the turn for as long as the block lasts.
+    """`with app.turn(key) as turn:`. One task on the background loop holds the turn for as long as the block lasts.
 
     If the lease is lost, that task ends, `turn.lost` is true, and the end of the block raises.
     """
@@ -85,7 +94,7 @@ class InlineTurn:
             holding.cancel()  # Ctrl-C while waiting: leave the mailbox, or give back what was granted meanwhile
             raise
         self._turn = turn
-        # what this thread does from here on runs in that turn: it must not wait for its own lane
+        # what this thread does from here on is part of that turn: it must not wait for its own lane
         context.enter(turn)
         return turn
 
@@ -96,7 +105,7 @@ class InlineTurn:
             try:
                 await self._over.wait()
             except asyncio.CancelledError:
-                if turn.lost:  # the block runs on, and nobody else should begin before it ends
+                if turn.lost:  # the block runs on, and no other turn should begin before it ends
                     await self._over.wait()
                 raise
             if self._failure is not None:
@@ -122,10 +131,10 @@ class InlineTurn:
         if not self._runner.is_running:
             # a fork inside the block: the turn, and the thread that holds it, are the parent's
             if error is None:
-                raise LeaseLost(turn.key, turn.fence, turn.lease.why_lost or "its event loop is gone")
+                raise LeaseLost(turn.key, turn.fence, turn._lease.why_lost or "its event loop is gone")
             return
         if error is not None:
-            self._failure = BodyFailed(words_of(error))
+            self._failure = BodyFailed(describe(error))
         post(self._loop, self._over.set)
         try:
             holding.result()
@@ -134,11 +143,11 @@ class InlineTurn:
         except Exception as failure:
             if error is None:
                 raise
-            log.warning("leave key=%s after an error of the body: %s", turn.key, failure)
+            log.warning("leave key=%s after the body raised: %s", turn.key, failure)
 
 
 class Lanes:
-    """Look at the lanes of the store, and stop, resume or clear them."""
+    """Look into the lanes of the store, and stop, resume or clear them."""
 
     def __init__(self, runner: Runner, lanes: AsyncLanes) -> None:
         self._run = runner.run
@@ -149,6 +158,9 @@ class Lanes:
 
     def inspect(self, key: str, limit: int = 100) -> LaneInfo:
         return self._run(self._lanes.inspect(key, limit))
+
+    def state(self, key: str, kind: type[M]) -> M | None:
+        return self._run(self._lanes.state(key, kind))
 
     def pause(self, key: str, why: str = "paused by hand") -> None:
         self._run(self._lanes.pause(key, why))

@@ -9,8 +9,8 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, TypeVar
 
-from inturn.errors import LeaseLost, NotHeld, StoreUnavailable
 from inturn import arguments
+from inturn.errors import LeaseLost, NotHeld, StoreUnavailable
 from inturn.locks.admin import LockInfo
 from inturn.locks.admin import Locks as AsyncLocks
 from inturn.locks.lease import Lease as AsyncLease
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Lease:
-    """What the holder holds, seen from synchronous code."""
+    """What the holder of a lock holds, for synchronous code."""
 
     def __init__(self, runner: Runner, lease: AsyncLease) -> None:
         self._runner = runner
@@ -46,7 +46,7 @@ class Lease:
         return self._lease.remaining()
 
     def check(self) -> None:
-        """Raise `LeaseLost` if the lease is lost: call it before every write that must not be stale."""
+        """Raises `LeaseLost` if the lease is lost. Call it before every write that must not be stale."""
         self._lease.check()
 
     def extend(self, additional_time: arguments.Seconds, replace_ttl: bool = False) -> bool:
@@ -96,7 +96,7 @@ class Lock:
         except (LeaseLost, NotHeld, StoreUnavailable) as failure:
             if error is None:
                 raise
-            log.warning("release name=%s after an error of the body: %s", self.name, failure)
+            log.warning("release name=%s after the body raised: %s", self.name, failure)
 
     def _take(self, mine: AsyncLock, take: Callable[[AsyncLock], Coroutine[Any, Any, T]]) -> T:
         before = mine.holds()
@@ -106,7 +106,7 @@ class Lock:
         except Exception:
             raise
         except BaseException:
-            # Ctrl-C: leave the queue; and if the lock was granted at that very moment, nobody else would release it
+            # Ctrl-C: leave the queue. If the lock was granted at this very moment, nobody else would release it
             taking.cancel()
             self._runner.start(_undo(mine, taking, before))
             raise

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from types import TracebackType
 
+from inturn import arguments
 from inturn.lanes.watch import Event
 from inturn.lanes.watch import Watch as AsyncWatch
-from inturn import arguments
 from inturn.process.runner import Runner
 
 
@@ -27,7 +27,7 @@ class Watch:
         return event
 
     def next(self, timeout: arguments.Seconds | None = None) -> Event | None:
-        """The next event; `None` if there is none within `timeout` seconds. Ends with `StopIteration`."""
+        """Returns the next event; `None` if none comes within `timeout` seconds. Raises `StopIteration` at the end."""
         timeout_s = arguments.wait(timeout, "timeout")
         try:
             return self._run(self._next(timeout_s))

@@ -1,4 +1,4 @@
-"""What the routes of visitors take and give."""
+"""The request and response bodies of the visitor routes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation
 
 from inturn.visitors.chat import ChatMessage, Outcome
+from inturn.visitors.graph.model import Graph
 from inturn.visitors.message import Id, MessageText, SegmentId
-from inturn.conversations.graph.model import Graph
 from inturn.visitors.presence import PRESENCE_TTL_S
 from inturn.visitors.projects import ProjectSettings
 
@@ -19,7 +19,7 @@ def _example(**values: Any) -> ConfigDict:
 
 
 class SettingsIn(ProjectSettings):
-    """The graph as it was sent: what is wrong with it is told by its nodes."""
+    """Takes the graph unchecked: the route checks it, so that problems name its nodes."""
 
     graph: Annotated[Graph | None, SkipValidation] = None
 
@@ -30,7 +30,7 @@ class PresenceIn(BaseModel):
     agent_id: Id
     online: bool
     for_s: float = Field(3600, gt=0, le=PRESENCE_TTL_S, allow_inf_nan=False)
-    """Being online ends by itself after so many seconds."""
+    """Presence expires after this many seconds."""
 
 
 class OnlineAgent(BaseModel):
@@ -69,12 +69,12 @@ class MessageIn(BaseModel):
     conversation_id: SegmentId
     project_id: SegmentId
     message_id: Id
-    """The client's own: a repeat of it is the same message."""
+    """The client's own id: a repeat of it is the same message."""
     text: MessageText
 
 
 class MessageReceipt(BaseModel):
-    """`dropped`: the visitor is being answered, and the project drops what comes meanwhile."""
+    """`dropped`: the visitor is being answered, and the project drops messages that come meanwhile."""
 
     model_config = _example(
         message_id="m-1", conversation_id="c-1", visitor_uid="v-1", status="accepted", lane="visitor:v-1"
@@ -94,7 +94,7 @@ _MESSAGE = {
 
 
 class MessageOut(BaseModel):
-    """`outcome` is of visitors' messages (`None`: it waits), `answers` and `agent` are of assistants'."""
+    """Only visitors' messages have an `outcome` (`None`: it waits); only assistants' have `answers` and `agent`."""
 
     model_config = _example(**_MESSAGE)
 
@@ -123,4 +123,4 @@ class MessagesOut(BaseModel):
     messages: list[MessageOut]
     """By `seq`, oldest first."""
     has_more: bool
-    """Ask again, `after` the last of these."""
+    """Ask again with `after` set to the last `seq` of these."""

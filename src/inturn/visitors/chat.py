@@ -1,26 +1,35 @@
-"""A chat as it is stored: its newest messages with their outcomes, its metadata, and the highest fence that wrote.
+"""A chat as it is stored (its newest messages with their outcomes, its metadata, the highest fence that wrote), and
+where chats are kept. `LaneConversations`, the default, keeps each chat as the state of its own lane.
 
-It is bounded: the oldest messages that are settled go first, and what waits for its answer is never dropped.
+A chat is bounded: the oldest settled messages go first, and a message that waits for its answer is never dropped.
+A write is one short turn of the chat's lane: all of a change, or none of it. Reading needs no turn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from datetime import UTC, datetime
+from types import NoneType
+from typing import Any, Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel, Field
 from pydantic_core import to_json
 
-from inturn.visitors.message import BusyPolicy, VisitorMessage
+from inturn import arguments
+from inturn.app import InTurn
+from inturn.errors import ConversationError, LeaseLost, MailboxFull, TooLarge, UnknownConversation
+from inturn.lanes import codec
+from inturn.lanes.inline import InlineTurn
+from inturn.visitors.message import WRITE_WAIT_S, BusyPolicy, VisitorMessage, lane_name
 from inturn.visitors.patch import Patch, apply, largest
-from inturn.errors import ConversationError, LeaseLost, MailboxFull, TooLarge
-from inturn.lanes import text
 
+CHAT_TTL_S = 30 * 86400.0
 MAX_MESSAGES = 500
 MAX_BYTES = 512 * 1024
-"""Of its messages. With the metadata, the ids of those that left and one long answer it is still a state of a lane."""
+"""Of the messages. Together with the metadata, the ids of messages that left and one long answer, the chat still fits
+into the state of a lane.
+"""
 MAX_METADATA = 256 * 1024
 GONE_FOR_S = 86400.0
 MAX_GONE_BYTES = 48 * 1024
@@ -29,20 +38,20 @@ Outcome = Literal["answered", "unanswered", "superseded", "dropped", "failed"]
 
 
 class ChatMoved(ConversationError):
-    """A message that was to be settled has been settled by someone else meanwhile: look again, and decide anew."""
+    """Someone else has settled a message that this write was to settle: read the chat again, and decide again."""
 
     def __init__(self, conversation_id: str, message_id: str) -> None:
-        super().__init__(f"message {message_id!r} of conversation {conversation_id!r} has been settled meanwhile")
+        super().__init__(f"message {message_id!r} of conversation {conversation_id!r} has already been settled")
         self.conversation_id = conversation_id
         self.message_id = message_id
 
 
 class ChatMessage(BaseModel):
-    """`outcome` is of visitors' messages (`None`: it waits), `answers` and `agent` are of assistants'.
+    """Only visitors' messages have an `outcome` (`None`: it waits); only assistants' have `answers` and `agent`.
 
-    `policy` is the one that it came under first (`None`: nobody said), `tries` are the failed attempts to answer it.
-    `is_left_out`: only turns of its own try it. An answer failed with it and came through without it, or a process may
-    have died over it. `settled_at`: the number that the next message was to have when it got its outcome.
+    `policy` is the first policy that it came under (`None`: unknown). `tries` counts the failed attempts to answer it.
+    `is_left_out`: only its own turns try it. An answer failed with it and succeeded without it, or a process may have
+    died over it. `settled_at`: the `seq` of the next message at the time when it got its outcome.
     """
 
     seq: int
@@ -64,14 +73,14 @@ class ChatMessage(BaseModel):
 
     @property
     def may_be_answered(self) -> bool:
-        """By a turn of its own. What failed for good may be replayed, or repeated; and a repeat that found the visitor
-        busy may have dropped the very message that is being answered.
+        """Whether its own turn may answer it. A failed message may be replayed or repeated. A dropped one may be the
+        message that is being answered right now: a repeat of it found the visitor busy.
         """
         return self.role == "visitor" and self.outcome in (None, "failed", "dropped")
 
     @property
     def is_open(self) -> bool:
-        """It waits, or has failed: whoever answers next should have seen it."""
+        """It waits or has failed: the next answer should take it into account."""
         return self.role == "visitor" and self.outcome in (None, "failed")
 
     @property
@@ -80,16 +89,16 @@ class ChatMessage(BaseModel):
 
 
 class Gone(BaseModel):
-    """What is left of a message that made room for others. `at`: when it did, in Unix time."""
+    """What is remembered of a message that made room for others. `at`: when it left, in Unix time."""
 
     outcome: Outcome
     at: float
 
 
 class Known(NamedTuple):
-    """What a chat knows of a visitor's message. Not `is_new`: it was there, and someone may be answering it now.
+    """What a chat knows about a visitor's message. Not `is_new`: it was already there, and may be being answered.
 
-    `outcome` `None`: it waits. `policy`: the one that it came under first. `is_gone`: it has left, and is remembered.
+    `outcome` `None`: it waits. `policy`: the first policy that it came under. `is_gone`: it left and is remembered.
     """
 
     outcome: Outcome | None
@@ -109,10 +118,10 @@ class NewAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One write to a chat. `fence`: of the turn that makes it; `None` for one that is made outside of any turn.
+    """One write to a chat. `fence` is the fence of the turn that writes; `None` for a write outside of any turn.
 
-    `tried`: ids of messages whose answer has failed once more. `left_out`: of those that only their own turns try from
-    now on. `retracted`: of waiting ones that no lane has taken.
+    `tried`: ids of messages whose answer has failed once more. `left_out`: ids of messages that only their own turns
+    try from now on. `retracted`: ids of waiting messages that no lane has taken.
     """
 
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
@@ -140,7 +149,7 @@ class Chat(BaseModel):
         return (self.project_id, self.visitor_uid) == (project_id, visitor_uid)
 
     def said(self, message_id: str) -> ChatMessage | None:
-        """The visitor's message of this id."""
+        """Returns the visitor's message with this id."""
         return next((m for m in reversed(self.messages) if m.role == "visitor" and m.id == message_id), None)
 
     def known(self, message_id: str) -> Known | None:
@@ -154,7 +163,7 @@ class Chat(BaseModel):
         return next((m for m in reversed(self.messages) if message_id in m.answers), None)
 
     def superseding(self, message: ChatMessage) -> ChatMessage | None:
-        """The first answer to a message that is newer than this one."""
+        """Returns the first answer to a message that is newer than this one."""
         newer = {m.id for m in self.messages if m.role == "visitor" and m.seq > message.seq}
         return next((m for m in self.messages if m.seq > message.seq and not newer.isdisjoint(m.answers)), None)
 
@@ -162,7 +171,7 @@ class Chat(BaseModel):
         return [message for message in self.messages if message.is_waiting]
 
     def add(self, message: VisitorMessage, at: str, policy: BusyPolicy | None = None) -> Known:
-        """Once by its id. `MailboxFull` if too many wait already."""
+        """Adds the message, once per id. Raises `MailboxFull` if too many wait already."""
         known = self.known(message.message_id)
         if known is not None:
             return known
@@ -175,7 +184,9 @@ class Chat(BaseModel):
         return Known(None, policy, is_new=True)
 
     def change(self, change: Change, at: str) -> None:
-        """Nothing is changed if the fence is old, one of the messages has been settled meanwhile, or it is too much."""
+        """Makes the change, or raises and changes nothing: `LeaseLost` for an older fence than the one that wrote last,
+        `ChatMoved` if one of the messages is already settled, `TooLarge` for metadata over its limit.
+        """
         if change.fence is not None and change.fence < self.fence:
             raise LeaseLost(f"chat:{self.conversation_id}", change.fence, f"fence {self.fence} has written since")
         settled = {message_id: self._to_settle(message_id, change) for message_id in change.outcomes}
@@ -186,7 +197,7 @@ class Chat(BaseModel):
             tried = self.said(message_id)
             if tried is not None:
                 tried.tries += 1
-                if tried.outcome == "dropped":  # by a repeat that found its own turn running: it was never given up
+                if tried.outcome == "dropped":  # by a repeat that came while its turn ran: it was not given up
                     tried.outcome = None
         for message_id in change.left_out:
             left_out = self.said(message_id)
@@ -217,7 +228,7 @@ class Chat(BaseModel):
         self.messages.append(message)
 
     def _make_room(self, at: str, keep_from: int | None = None) -> None:
-        """The oldest settled ones go, and their ids are remembered; what was just written stays."""
+        """Removes the oldest settled messages and remembers their ids. What was just written (`keep_from`) stays."""
         over = max(0, len(self.messages) - MAX_MESSAGES)
         bytes_over = self._size() - MAX_BYTES
         kept = []
@@ -235,7 +246,7 @@ class Chat(BaseModel):
         self._forget(now_s)
 
     def _forget(self, now_s: float) -> None:
-        """Oldest first: by then nobody repeats them any more."""
+        """Forgets ids, oldest first. After that time nobody repeats them."""
         size = sum(map(_gone_size, self.gone))
         for message_id, gone in list(self.gone.items()):
             if size <= MAX_GONE_BYTES and gone.at + GONE_FOR_S > now_s:
@@ -244,7 +255,7 @@ class Chat(BaseModel):
             del self.gone[message_id]
 
     def _size(self) -> int:
-        # a character takes six bytes at most: most chats need not be written to know that they are small
+        # a character takes at most six bytes, so most chats are known to be small without writing them
         most = sum(
             6 * (len(message.text) + len(message.id) + sum(map(len, message.answers))) + 3 * len(message.answers) + 300
             for message in self.messages
@@ -261,7 +272,97 @@ def _patched(patch: Patch, metadata: Mapping[str, Any]) -> dict[str, Any]:
         return dict(metadata)
     patched = apply(patch, metadata)
     try:
-        text.write(patched, "metadata", MAX_METADATA)
+        codec.write_json(patched, "metadata", MAX_METADATA)
     except TooLarge as error:
         raise TooLarge(f"metadata, with what was written to {largest(patch)!r},", error.size, error.limit) from None
     return patched
+
+
+class ConversationStore(Protocol):
+    async def get(self, conversation_id: str, tenant_id: str = "") -> Chat | None: ...
+
+    async def open(self, conversation_id: str, project_id: str, visitor_uid: str, tenant_id: str = "") -> Chat:
+        """Returns the chat, made if it is missing. Raises `UnknownConversation` if the id belongs to another visitor or
+        project.
+        """
+        ...
+
+    async def add(
+        self, conversation_id: str, message: VisitorMessage, policy: BusyPolicy | None = None
+    ) -> Known | None:
+        """Adds a message, once per id, with the policy that it came under. Returns `None` if this visitor has no such
+        conversation.
+        """
+        ...
+
+    async def save(self, conversation_id: str, change: Change, tenant_id: str = "") -> Chat:
+        """Writes the change and returns the chat. Raises what `Chat.change` raises."""
+        ...
+
+    async def set_ai_enabled(self, conversation_id: str, ai_enabled: bool, tenant_id: str = "") -> Chat: ...
+
+
+class LaneConversations:
+    """Keeps a chat for `ttl` seconds after its last write."""
+
+    def __init__(self, app: InTurn, ttl: arguments.Seconds = CHAT_TTL_S) -> None:
+        self._app = app
+        self._ttl = ttl
+
+    async def get(self, conversation_id: str, tenant_id: str = "") -> Chat | None:
+        chat = await self._app.lanes.state(lane_name("chat", conversation_id, tenant_id), Chat)
+        return _of(tenant_id, chat)
+
+    async def open(self, conversation_id: str, project_id: str, visitor_uid: str, tenant_id: str = "") -> Chat:
+        chat = await self.get(conversation_id, tenant_id)
+        if chat is None:
+            async with self._turn(conversation_id, tenant_id) as turn:
+                if turn.state is None:
+                    turn.state = Chat(
+                        conversation_id=conversation_id, project_id=project_id, visitor_uid=visitor_uid,
+                        tenant_id=tenant_id,
+                    )  # fmt: skip
+                chat = _of(tenant_id, turn.state)
+        if chat is None or not chat.is_of(project_id, visitor_uid):
+            raise UnknownConversation(conversation_id)
+        return chat
+
+    async def add(
+        self, conversation_id: str, message: VisitorMessage, policy: BusyPolicy | None = None
+    ) -> Known | None:
+        async with self._turn(conversation_id, message.tenant_id) as turn:
+            chat = _of(message.tenant_id, turn.state)
+            if chat is None or not chat.is_of(message.project_id, message.visitor_uid):
+                return None
+            return chat.add(message, iso_time(self._app), policy)
+
+    async def save(self, conversation_id: str, change: Change, tenant_id: str = "") -> Chat:
+        async with self._turn(conversation_id, tenant_id) as turn:
+            chat = _must_be(conversation_id, _of(tenant_id, turn.state))
+            chat.change(change, iso_time(self._app))
+            return chat
+
+    async def set_ai_enabled(self, conversation_id: str, ai_enabled: bool, tenant_id: str = "") -> Chat:
+        async with self._turn(conversation_id, tenant_id) as turn:
+            chat = _must_be(conversation_id, _of(tenant_id, turn.state))
+            chat.ai_enabled = ai_enabled
+            return chat
+
+    def _turn(self, conversation_id: str, tenant_id: str) -> InlineTurn[Chat | None]:
+        key = lane_name("chat", conversation_id, tenant_id)
+        return self._app.turn(key, wait=WRITE_WAIT_S, state=Chat, initial=NoneType, state_ttl=self._ttl)
+
+
+def _of(tenant_id: str, chat: Chat | None) -> Chat | None:
+    """The lane of the chat `a:b` without a tenant is also that of chat `b` of tenant `a`: each sees only its own."""
+    return chat if chat is not None and chat.tenant_id == tenant_id else None
+
+
+def _must_be(conversation_id: str, chat: Chat | None) -> Chat:
+    if chat is None:
+        raise UnknownConversation(conversation_id)
+    return chat
+
+
+def iso_time(app: InTurn) -> str:
+    return datetime.fromtimestamp(app.runtime.now_s(), UTC).isoformat(timespec="milliseconds")

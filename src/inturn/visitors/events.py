@@ -1,33 +1,37 @@
-"""The events of a chat. They are hints over the truth: after every turn the chat is read, and what is new is sent.
+"""The events of a chat, as its watchers get them. The chat itself is the truth: it is read after every turn, and what
+is new in it is sent.
 
-What is new is new since the chat was read before the watch began, so that nothing falls between the two.
+New means: since the chat was first read, which is before the watch began. So nothing falls between the two.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from inturn.visitors.chat import Chat, ChatMessage
-from inturn.conversations.chats import ConversationStore
-from inturn.visitors.bodies import MessageOut
 from inturn.errors import InTurnError, MissingExtra, UnknownConversation
+from inturn.http.problems import Problem
 from inturn.lanes.watch import Event, Watch
+from inturn.visitors.bodies import MessageOut
+from inturn.visitors.chat import Chat, ChatMessage, ConversationStore
 
 try:
     from fastapi.sse import ServerSentEvent
 except ImportError as error:
-    raise MissingExtra("inturn.conversations.http", "server") from error
+    raise MissingExtra("inturn.visitors.routes", "server") from error
+
+log = logging.getLogger("inturn.visitors")
 
 LEFT = "left"
-"""Why a turn is `back` whose caller has failed, or has gone. That of a worker goes on elsewhere."""
+"""The reason of a `back` event whose caller failed or went away. A worker's turn that is `back` goes on elsewhere."""
 
 
 @dataclass(slots=True)
 class ChatEvents:
-    """`chat`: as it was read before the watch began. `after`: the number of the last answer that the client has;
-    `None`, or one that the chat has not come to: it wants only what is new.
+    """`chat`: as it was read before the watch began. `after`: the `seq` of the last answer that the client has. With
+    `None`, or a number that the chat has not reached, the client gets only what is new.
     """
 
     conversations: ConversationStore
@@ -35,12 +39,12 @@ class ChatEvents:
     watch: Watch
     after: int | None
     _is_ours: bool = False
-    """The turn that runs has to do with this chat."""
+    """Whether the running turn has streamed something for this chat."""
     _has_pieces: bool = False
     _chunk_number: int = 0
-    """Of the last chunk of the turn that runs."""
+    """The number of the last chunk of the running turn."""
     _seen: int = 0
-    """Visitors' messages up to this number are known, and of these `_waiting` had no outcome."""
+    """Visitors' messages up to this `seq` are known; those in `_waiting` had no outcome yet."""
     _waiting: set[int] = field(default_factory=set)
 
     async def stream(self) -> AsyncIterator[ServerSentEvent]:
@@ -52,7 +56,7 @@ class ChatEvents:
             for message in self.chat.messages
             if message.role == "visitor"
             and message.seq <= self._seen
-            # who comes back may not have heard of what was settled after the last that it saw
+            # a client that comes back may have missed what was settled after the last answer it saw
             and (message.is_waiting or (not is_fresh and message.settled_at > self.after))
         }
         try:
@@ -65,26 +69,27 @@ class ChatEvents:
                     for told in await self._news():
                         yield told
         except InTurnError as failure:
-            # the stream has begun, so there is no status to tell it by; a client that connects again gets one
-            yield self._event("problem", code="stream_ended", detail=f"{type(failure).__name__}: connect again.")
+            # the stream has begun, so no status can be sent any more; a client that connects again gets one
+            log.info("the events of conversation %r ended: %s", self.chat.conversation_id, failure)
+            yield self._event("problem", **Problem("stream-ended").document())
 
     def _tell(self, event: Event) -> Iterator[ServerSentEvent]:
         if event.what == "chunk":
             yield from self._chunk(event)
             return
-        if event.what == "missed":  # the turn may go on, and what comes then is not the beginning of its answer
+        if event.what == "missed":  # the turn may go on, and the next chunk is not the beginning of its answer
             if self._has_pieces:
                 yield self._event("restart", restart=True)
             self._has_pieces = False
             return
-        if self._has_pieces and event.what != "commit":  # of an answer that never came to be
+        if self._has_pieces and event.what != "commit":  # the pieces belong to an answer that was not saved
             yield self._event("restart", restart=True)
         if self._is_ours and (event.what in ("fail", "lost") or (event.what, event.why) == ("back", LEFT)):
-            yield self._event("problem", code="answer_failed", detail="The answer failed; it may be tried again.")
+            yield self._event("problem", **Problem("answer-failed").document())
         self._is_ours, self._has_pieces, self._chunk_number = False, False, 0
 
     def _chunk(self, event: Event) -> Iterator[ServerSentEvent]:
-        """A visitor's lane may carry several chats, and chunks of handlers that are not ours."""
+        """Passes on the chunks of this chat. A visitor's lane may carry several chats, and chunks of other handlers."""
         is_gap, self._chunk_number = event.number != self._chunk_number + 1, event.number
         if is_gap and self._has_pieces:
             self._has_pieces = False
@@ -100,7 +105,7 @@ class ChatEvents:
                 return
 
     async def _news(self) -> list[ServerSentEvent]:
-        """Answers, and messages that will get none, in the order of the chat."""
+        """Returns new answers, and messages that will get none, in the order of the chat."""
         chat = await self.conversations.get(self.chat.conversation_id, self.chat.tenant_id)
         if chat is None:
             raise UnknownConversation(self.chat.conversation_id)
@@ -110,13 +115,13 @@ class ChatEvents:
                 self.after = message.seq
                 data = MessageOut.of(message).model_dump(mode="json")
                 told.append(ServerSentEvent(event="answer", id=str(message.seq), data=data))
-            elif message.role == "visitor" and self._is_settled_now(message):
+            elif message.role == "visitor" and self._is_newly_settled(message):
                 told.append(self._event("outcome", message_id=message.id, outcome=message.outcome))
         self._seen = chat.next_seq - 1
         return told
 
-    def _is_settled_now(self, message: ChatMessage) -> bool:
-        """Without an answer, and not told before."""
+    def _is_newly_settled(self, message: ChatMessage) -> bool:
+        """Whether the message was settled without an answer, and this was not sent before."""
         if message.seq <= self._seen and message.seq not in self._waiting:
             return False
         if message.is_waiting:

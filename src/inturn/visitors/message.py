@@ -1,6 +1,6 @@
-"""A visitor's message as it comes in, and the lanes that its parts live in.
+"""A visitor's message as it comes in, and the names of the lanes that visitors, chats, projects and presence live in.
 
-Names of tenants hold no ':', so that lanes of two tenants never have one name.
+Tenant names contain no ':', so lanes of two tenants never have the same name.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
 
-from inturn.errors import BadMessage
+from inturn.errors import ArgumentError, BadMessage
+from inturn.http.caller import TenantId
 from inturn.lanes.codec import why_not
 
 MAX_TEXT = 8000
@@ -19,11 +20,11 @@ MAX_ID_BYTES = 240
 """Two ids and the prefix of a lane fit into one name of the store."""
 
 WRITE_WAIT_S = 15.0
-"""How long a write to a chat, a project or a presence waits for those before it: longer than one that was killed
-keeps the lane, or its death would cost someone else's message.
+"""How long a write to a chat, a project or a presence waits for the writes before it. This is longer than a killed
+process keeps the lane, so that its death does not cost another message.
 """
 
-Kind = Literal["visitor", "chat", "project", "presence"]
+LaneKind = Literal["visitor", "chat", "project", "presence"]
 BusyPolicy = Literal["merge", "queue", "drop", "reject", "interrupt", "rollback", "latest"]
 
 _PLAIN = r"^[^\x00-\x1f\x7f-\x9f>]{1,128}$"
@@ -40,8 +41,7 @@ Id = Annotated[str, StringConstraints(pattern=_PLAIN, min_length=1, max_length=1
 SegmentId = Annotated[
     str, StringConstraints(pattern=_PLAIN_SEGMENT, min_length=1, max_length=128), AfterValidator(_fits)
 ]
-"""It is a segment of addresses (and a conversation's stands before the id of a message): no '/' in it."""
-TenantId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{0,64}$")]
+"""An id without '/': it is a path segment of URLs, and a conversation's id precedes the id of a message."""
 MessageText = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT)]
 
 
@@ -63,21 +63,21 @@ class VisitorMessage(BaseModel):
 
     @property
     def lane_message_id(self) -> str:
-        """Message ids are unique in a conversation; a visitor's lane may carry several of these."""
+        """Message ids are unique within a conversation, and a visitor's lane may carry several conversations."""
         return f"{self.conversation_id}/{self.message_id}"
 
     @property
     def lock_name(self) -> str:
-        """What locks outside of inturn know the visitor by: two tenants may have visitors of one name."""
+        """How locks outside of inturn name the visitor: two tenants may have visitors of the same name."""
         return f"{self.tenant_id}:{self.visitor_uid}" if self.tenant_id else self.visitor_uid
 
     @property
-    def place(self) -> tuple[str, str, str, str]:
-        """Whose and which conversation it says that it belongs to."""
+    def belongs_to(self) -> tuple[str, str, str, str]:
+        """The tenant, conversation, project and visitor that the message names."""
         return self.tenant_id, self.conversation_id, self.project_id, self.visitor_uid
 
 
-def read_event(given: VisitorMessage | Mapping[str, Any]) -> VisitorMessage:
+def read_message(given: VisitorMessage | Mapping[str, Any]) -> VisitorMessage:
     if isinstance(given, VisitorMessage):
         return given
     try:
@@ -86,13 +86,8 @@ def read_event(given: VisitorMessage | Mapping[str, Any]) -> VisitorMessage:
         raise BadMessage(f"the visitor's message cannot be taken: {why_not(error)}") from error
 
 
-def lane_name(kind: Kind, name: str, tenant_id: str = "") -> str:
-    """`visitor:{uid}`, or `visitor:{tenant}:{uid}` when a tenant is given; the same for chats, projects, presence."""
+def lane_name(kind: LaneKind, name: str, tenant_id: str = "") -> str:
+    """Returns `visitor:{uid}`, or `visitor:{tenant}:{uid}` for a tenant; the same for chats, projects and presence."""
     if tenant_id and not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", tenant_id):
-        raise ValueError(f"tenant_id={tenant_id!r}: must be up to 64 letters, digits or any of _ . -")
+        raise ArgumentError("tenant_id", "must be up to 64 letters, digits or any of _ . -", tenant_id)
     return f"{kind}:{tenant_id}:{name}" if tenant_id else f"{kind}:{name}"
-
-
-def nothing() -> Any:
-    """How a lane begins whose state nobody has written yet."""
-    return None

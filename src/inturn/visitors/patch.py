@@ -1,7 +1,7 @@
-"""Metadata is merged by field: what one turn changed is laid over what is there by then.
+"""Merges metadata by field: the changes of one turn are applied to the metadata as it is by then.
 
-So what someone else edited meanwhile survives, unless it is the very same field, or something else was put in the
-place of an object in which this turn has changed a field. Lists are fields, not merged inside.
+So concurrent edits survive, unless they are to the same field, or replaced an object in which this turn changed a
+field. A list counts as one field and is not merged inside.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic_core import to_json
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """The field at `path` has a new value, is removed, or is an object that was made: others may have made it, too."""
+    """The field at `path` is set, removed, or made: an empty object, unless someone else has made one there too."""
 
     path: tuple[str, ...]
     value: Any = None
@@ -45,7 +45,7 @@ def _changes(path: tuple[str, ...], before: Mapping[str, Any], after: Mapping[st
 
 
 def apply(patch: Patch, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of the metadata with the changes in it; only the changed fields are touched."""
+    """Returns a copy of the metadata with the changes; no other field is touched."""
     patched: dict[str, Any] = deepcopy(dict(metadata))
     for change in patch:
         _apply(change, patched)
@@ -53,7 +53,7 @@ def apply(patch: Patch, metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def largest(patch: Patch) -> str:
-    """The name of the field with the longest new value."""
+    """Returns the name of the field with the longest new value."""
     return ".".join(max(patch, key=lambda change: len(to_json(change.value))).path)
 
 
@@ -64,7 +64,7 @@ def _apply(change: FieldChange, metadata: dict[str, Any]) -> None:
         inner = place.get(name)
         if not isinstance(inner, dict):
             if change.how == "remove":
-                return  # someone else has removed it with its parent
+                return  # someone else has removed the parent
             inner = place[name] = {}
         place = inner
     if change.how == "remove":
@@ -77,7 +77,7 @@ def _apply(change: FieldChange, metadata: dict[str, Any]) -> None:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """As JSON: `True` is not 1."""
+    """Compares as JSON does: `True` is not 1."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(is_same(one[name], other[name]) for name in one)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):

@@ -1,6 +1,6 @@
-"""Which humans are online for a project. While one is, the AI is silent.
+"""Which humans are online for a project. While one is, the AI stays silent.
 
-Being online ends by itself: a browser that was closed without a word must not silence a project for ever.
+Being online expires, so that a browser that was closed without notice does not silence a project forever.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from typing import Protocol
 
 from pydantic import BaseModel, Field
 
-from inturn.app import InTurn
-from inturn.visitors.message import WRITE_WAIT_S, lane_name
-from inturn.conversations.looking import look
-from inturn.errors import MailboxFull
 from inturn import arguments
+from inturn.app import InTurn
+from inturn.errors import MailboxFull
+from inturn.visitors.message import WRITE_WAIT_S, lane_name
 
 PRESENCE_TTL_S = 86400.0
 MAX_AGENTS = 1000
@@ -28,19 +27,19 @@ class Presence(Protocol):
     ) -> None: ...
 
     async def online(self, project_id: str, tenant_id: str = "") -> dict[str, datetime]:
-        """Who is online, until when."""
+        """Returns who is online, and until when."""
         ...
 
 
 class Online(BaseModel):
-    """Agents and the Unix times at which they count as gone."""
+    """Maps each agent to the Unix time at which it counts as gone."""
 
     tenant_id: str = ""
     until: dict[str, float] = Field(default_factory=dict)
 
 
 class LanePresence:
-    """The default: the state of a lane for each project, for a day at most."""
+    """The default: keeps the presence of each project as the state of a lane, for a day at most."""
 
     def __init__(self, app: InTurn) -> None:
         self._app = app
@@ -49,7 +48,7 @@ class LanePresence:
         return bool(await self.online(project_id, tenant_id))
 
     async def online(self, project_id: str, tenant_id: str = "") -> dict[str, datetime]:
-        state, _ = await look(self._app, lane_name("presence", project_id, tenant_id), Online)
+        state = await self._app.lanes.state(lane_name("presence", project_id, tenant_id), Online)
         if state is None or state.tenant_id != tenant_id:
             return {}
         now_s = self._app.runtime.now_s()
@@ -59,7 +58,7 @@ class LanePresence:
         self, project_id: str, agent_id: str, online: bool, for_s: arguments.Seconds = 3600, tenant_id: str = ""
     ) -> None:
         arguments.name(agent_id, "agent_id")
-        lasts_s = arguments.seconds(for_s, "for_s", most=PRESENCE_TTL_S)
+        lasts_s = arguments.seconds(for_s, "for_s", maximum=PRESENCE_TTL_S)
         key = lane_name("presence", project_id, tenant_id)
         async with self._app.turn(key, wait=WRITE_WAIT_S, state=Online, state_ttl=PRESENCE_TTL_S) as turn:
             now_s = self._app.runtime.now_s()

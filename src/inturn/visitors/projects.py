@@ -1,29 +1,30 @@
 """How a project answers its visitors. `LaneProjects`, the default, keeps each project as the state of a lane.
 
-Settings live for a year; whoever reads them in the second half of it renews them.
+Settings live for a year; reading them in the second half of that year renews them.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any, Protocol
+from types import NoneType
+from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 
 from inturn.app import InTurn
-from inturn.visitors.message import WRITE_WAIT_S, BusyPolicy, lane_name, nothing
-from inturn.conversations.graph.model import Graph
-from inturn.conversations.looking import read
+from inturn.lanes.admin import LaneInfo
 from inturn.lanes.inline import InlineTurn
+from inturn.visitors.graph.model import Graph
+from inturn.visitors.message import WRITE_WAIT_S, BusyPolicy, lane_name
 
 PROJECT_TTL_S = 365 * 86400.0
-MOST_READ = 64
-"""Projects whose settings a process keeps as it has read them: a large graph takes long to check."""
+MAX_READ = 64
+"""Projects whose checked settings a process keeps in memory: checking a large graph takes long."""
 
 
 class ProjectSettings(BaseModel):
-    """`deliver` names the handler that brings answers to visitors; without it they are fetched, or watched."""
+    """`deliver` names the handler that brings answers to visitors; without it, clients fetch or watch them."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -39,7 +40,7 @@ class ProjectSettings(BaseModel):
 
 class Projects(Protocol):
     async def get(self, project_id: str, tenant_id: str = "") -> ProjectSettings | None:
-        """`None`: nobody has set the project up, so it does not answer by AI."""
+        """Returns `None` if the project has no settings; then the AI does not answer."""
         ...
 
     async def put(self, project_id: str, settings: ProjectSettings, tenant_id: str = "") -> None: ...
@@ -54,25 +55,25 @@ class LaneProjects:
     def __init__(self, app: InTurn) -> None:
         self._app = app
         self._read: OrderedDict[bytes, StoredProject] = OrderedDict()
-        """By what is stored: that is asked for each time, so nobody works with old settings."""
+        """Keyed by the stored bytes, which are read each time: so old settings are never used."""
 
     async def get(self, project_id: str, tenant_id: str = "") -> ProjectSettings | None:
         lane = await self._app.lanes.inspect(lane_name("project", project_id, tenant_id), limit=1)
-        if lane.state is None:
-            return None
-        stored = self._checked(lane.key, lane.state)
-        if stored.tenant_id != tenant_id:
+        stored = self._checked(lane)
+        if stored is None or stored.tenant_id != tenant_id:
             return None
         if lane.state_expires_in_s is not None and lane.state_expires_in_s < PROJECT_TTL_S / 2:
             async with self._turn(project_id, tenant_id):
-                pass  # the commit writes the state as it is by then, and its life begins anew
+                pass  # the commit writes the state unchanged, and its lifetime starts again
         return stored.settings.model_copy()
 
-    def _checked(self, key: str, state: Any) -> StoredProject:
-        written = to_json(state)
-        found = self._read.pop(written, None) or read(key, state, StoredProject)
+    def _checked(self, lane: LaneInfo) -> StoredProject | None:
+        written = to_json(lane.state)
+        found = self._read.pop(written, None) or lane.state_as(StoredProject)
+        if found is None:
+            return None
         self._read[written] = found
-        if len(self._read) > MOST_READ:
+        if len(self._read) > MAX_READ:
             self._read.popitem(last=False)
         return found
 
@@ -83,5 +84,5 @@ class LaneProjects:
     def _turn(self, project_id: str, tenant_id: str) -> InlineTurn[StoredProject | None]:
         key = lane_name("project", project_id, tenant_id)
         return self._app.turn(
-            key, wait=WRITE_WAIT_S, state=StoredProject, initial=nothing, state_ttl=PROJECT_TTL_S
+            key, wait=WRITE_WAIT_S, state=StoredProject, initial=NoneType, state_ttl=PROJECT_TTL_S
         )  # fmt: skip

@@ -1,7 +1,7 @@
-"""`VisitorResponder`: answers whoever writes, one run per visitor at a time.
+"""`VisitorResponder`: answers visitors' messages, one turn at a time for each visitor.
 
-A message is in its chat before its turn is asked for, and what a turn answers is decided under the turn. So a burst is
-answered together, and whoever comes later finds its message answered.
+A message is put into its chat before its turn is asked for, and the turn decides what it answers. So a burst is
+answered together, and a later turn may find its message already answered.
 """
 
 from __future__ import annotations
@@ -11,30 +11,29 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, get_args
 
+from inturn import arguments
 from inturn.agents.protocol import Agent
 from inturn.app import InTurn
-from inturn.visitors.answer import Answer, Answering, Work, read_answer
-from inturn.visitors.chat import Change, ChatMoved, Known, Outcome
-from inturn.conversations.chats import ConversationStore, LaneConversations
-from inturn.visitors.message import BusyPolicy, VisitorMessage, read_event
-from inturn.visitors.graph.walk import Tool
-from inturn.visitors.presence import LanePresence, Presence
-from inturn.visitors.projects import LaneProjects, Projects
-from inturn.visitors.visitor_lock import VisitorLocks, holding
+from inturn.compat.visitor import PREFIX
 from inturn.errors import Interrupted, LaneBusy, LaneError, MailboxFull, StoreUnavailable, UnknownConversation
-from inturn.lanes.turn import Turn
 from inturn.lanes.inline import InlineBusy
 from inturn.lanes.policy import Busy
 from inturn.lanes.receipt import Receipt, Status
-from inturn import arguments
-from inturn.compat.visitor import PREFIX
+from inturn.lanes.turn import Turn
+from inturn.visitors.answer import Answer, Answerer, Work, read_answer
+from inturn.visitors.chat import Change, ChatMoved, ConversationStore, Known, LaneConversations, Outcome
+from inturn.visitors.graph.walk import Tool
+from inturn.visitors.message import BusyPolicy, VisitorMessage, read_message
+from inturn.visitors.presence import LanePresence, Presence
+from inturn.visitors.projects import LaneProjects, Projects
+from inturn.visitors.visitor_lock import VisitorLocks, holding
 
-log = logging.getLogger("inturn.conversations")
+log = logging.getLogger("inturn.visitors")
 
 WINDOW_S = 86400.0
 
-# A lane is a visitor's, and may carry several chats. Replacing is done in the chat, under the turn: a lane that
-# replaced by itself would set aside a message of another chat, which nobody would tell that chat.
+# A visitor's lane may carry several chats. So messages are replaced in the chat, under the turn: the lane would also
+# replace messages of another chat, and that chat would never learn of it.
 _SUBMITTED: dict[BusyPolicy, Busy] = {
     "merge": "merge", "queue": "queue", "drop": "drop", "reject": "reject", "interrupt": "interrupt",
     "rollback": "interrupt", "latest": "queue",
@@ -45,7 +44,7 @@ _AWAITED: dict[BusyPolicy, InlineBusy] = {
 }  # fmt: skip
 _INTERRUPTING = ("interrupt", "rollback")
 _WAITING = ("merge", "queue", "latest")
-"""With these a message never disturbs anybody, and is never refused."""
+"""Under these policies a message never ends a running turn and is never refused."""
 _UNANSWERABLE: tuple[Outcome, ...] = ("dropped", "superseded", "unanswered")
 
 
@@ -55,11 +54,11 @@ class Accepted(NamedTuple):
 
 
 class VisitorResponder:
-    """Its parts can all be replaced. `lock`: taken around each answer, besides the lane; it is not renewed.
+    """Every part can be replaced. `lock`: held around each answer, in addition to the lane; it is not renewed.
 
-    `shares=True` holds the plain key `ai:lock:visitor:{visitor_uid}` in the same transitions as the lane (Redis only);
-    this and `lock` know the visitor of a tenant as `{tenant}:{visitor_uid}`. `quiet`: how long a submitted burst must
-    be silent before `merge` answers it. `history`: how many messages an agent is told of.
+    `shares=True` holds the plain key `ai:lock:visitor:{visitor_uid}` in the same transitions as the lane (Redis only).
+    Both name the visitor of a tenant `{tenant}:{visitor_uid}`. `quiet`: how long a submitted burst must be silent
+    before `merge` answers it. `history`: how many earlier messages the agent is shown.
     """
 
     def __init__(
@@ -88,9 +87,15 @@ class VisitorResponder:
         self._lock_wait_s = arguments.seconds(lock_wait, "lock_wait")
         self._shares = shares
         most = arguments.whole(history, "history", 0, 500)
-        self._answering = Answering(
-            app, agent, self.projects, self.presence, self.conversations, dict(tools or {}), most
-        )  # fmt: skip
+        self._answerer = Answerer(
+            app=app,
+            agent=agent,
+            projects=self.projects,
+            presence=self.presence,
+            conversations=self.conversations,
+            tools=dict(tools or {}),
+            history=most,
+        )
         for policy in get_args(BusyPolicy):
             self._register(policy, quiet)
 
@@ -113,18 +118,20 @@ class VisitorResponder:
         async def run(turn: Turn[Any]) -> dict[str, Any]:
             chats: dict[Hashable, list[VisitorMessage]] = {}
             for message in turn.messages:
-                chats.setdefault(message.body.place, []).append(message.body)
-            # as in a burst of the lane, the last attempt of a message is by itself: another one may be at fault
-            is_last = turn.served is not None and turn.attempt >= turn.served.retry.attempts
+                chats.setdefault(message.body.belongs_to, []).append(message.body)
+            # as in a burst of the lane, a message is alone in its last attempt: another one may be at fault
+            retry = self.app.runtime.handler(f"visitor.{policy}").retry
+            is_last = turn.attempt >= retry.attempts
             try:
                 answers = [
-                    await self._answer(Work(turn, policy, events, is_last, is_narrow=is_last))
+                    await self._answer(Work(turn, policy, events, is_last=is_last, is_narrow=is_last))
                     for events in chats.values()
                 ]
             except Exception as error:
-                await self._tell_dead(turn, error)
+                if len(turn.messages) == 1 and retry.judge(error, turn.attempt).how == "dead":
+                    await self._mark_failed(turn, turn.body, error)  # a dead letter no longer waits in its chat
                 raise
-            # without the texts, of which a result cannot hold many; the chats have them
+            # without the texts, which may be too long for a result; the chats have them
             return {
                 "answers": [
                     {"conversation_id": answer.conversation_id, "id": answer.id, "seq": answer.seq}
@@ -135,32 +142,26 @@ class VisitorResponder:
 
         return run
 
-    async def _tell_dead(self, turn: Turn[Any], error: Exception) -> None:
-        """What becomes a dead letter waits no longer."""
-        served = turn.served
-        if served is not None and turn.size == 1 and served.retry.judge(error, turn.attempt).how == "dead":
-            await self._tell_failed(turn, turn.body, error)
-
-    async def _tell_failed(self, turn: Turn[Any], message: VisitorMessage, error: Exception) -> None:
-        """The chat says that it failed, as far as that can be written."""
+    async def _mark_failed(self, turn: Turn[Any], message: VisitorMessage, error: Exception) -> None:
+        """Marks the message as failed in its chat, if that can be written."""
         if turn.lost or isinstance(error, StoreUnavailable):
             return
         try:
             await self._settle(message, Change({message.message_id: "failed"}, fence=turn.fence))
-        except Exception as failure:  # noqa: BLE001 - also that of someone else's store: the turn's own error counts
+        except Exception as failure:  # noqa: BLE001 - another store may raise anything; the turn's own error counts
             log.warning("conversation=%s: not marked as failed: %s", message.conversation_id, failure)
 
     async def handle_visitor_message(self, event: VisitorMessage | Mapping[str, Any]) -> Answer | None:
-        """Answer a message, and wait for that. `None`: there is no answer, and the chat says why (`outcome`).
+        """Answers a message and waits for the answer. Returns `None` if there is none; the chat says why (`outcome`).
 
-        An error of the agent, a tool or a part is raised as it is. The message is `failed` in its chat then: call again
+        An error of the agent, a tool or a part is raised as it is. Then the message is `failed` in its chat: call again
         with the same id.
         """
-        message = read_event(event)
+        message = read_message(event)
         project_policy = await self._policy(message)
         known = await self._know(message, project_policy)
         if known is None:
-            await self._answering.absent(message)
+            await self._answerer.absent(message)
             return None
         if known.outcome in _UNANSWERABLE:
             return None
@@ -169,7 +170,7 @@ class VisitorResponder:
         policy = known.policy or project_policy
         busy = "wait" if known.outcome == "failed" else _AWAITED[policy]
         if known.outcome == "answered" and busy != "wait":
-            busy = "reject"  # a repeat ends no turn that runs, and is not refused: it gets its answer
+            busy = "reject"  # a repeat ends no running turn and is not refused: it gets its answer
         while True:
             try:
                 async with self.app.turn(
@@ -182,12 +183,12 @@ class VisitorResponder:
                     try:
                         return await self._answer(Work(turn, policy, [message]))
                     except Exception as error:
-                        await self._tell_failed(turn, message, error)
+                        await self._mark_failed(turn, message, error)
                         raise
             except Interrupted as interrupted:
                 if interrupted.name != message.lane:
                     raise
-                busy = "wait"  # who interrupted us answers us, too; if not, we do, but never by interrupting back
+                busy = "wait"  # the interrupting turn answers this message too; if not, this call does, in turn
             except LaneBusy as error:
                 if error.key != message.lane:
                     raise
@@ -196,31 +197,36 @@ class VisitorResponder:
                 if policy != "drop":
                     raise
                 await self._drop(message)
-                return await self._kept_answer(message)  # if it has been answered just now
+                return await self._kept_answer(message)  # it may just have been answered
 
     async def submit_visitor_message(self, event: VisitorMessage | Mapping[str, Any]) -> Receipt:
-        """Put a message into its visitor's lane, for a worker. When this returns, chat and lane have it."""
+        """Puts a message into its visitor's lane, for a worker. When this returns, the chat and the lane have it."""
         return (await self.accept(event)).receipt
 
     async def accept(self, event: VisitorMessage | Mapping[str, Any]) -> Accepted:
-        """As `submit_visitor_message`, and whether this message came before."""
-        message = read_event(event)
+        """Does what `submit_visitor_message` does, and also returns whether this message came before."""
+        message = read_message(event)
         project_policy = await self._policy(message)
         known = await self.conversations.add(message.conversation_id, message, project_policy)
         if known is None:
             raise UnknownConversation(message.conversation_id)
-        policy = known.policy or project_policy  # a repeat goes to the handler that knows it
+        policy = known.policy or project_policy  # a repeat goes to the handler that has seen it
         if known.is_gone or known.outcome in _UNANSWERABLE:
             status: Status = "dropped" if known.outcome == "dropped" else "duplicate"
-            return Accepted(
-                Receipt(status, message.lane, f"visitor.{policy}", message.lane_message_id, 0, self.app.runtime), True
+            receipt = Receipt(
+                status=status,
+                key=message.lane,
+                handler=f"visitor.{policy}",
+                id=message.lane_message_id,
+                _runtime=self.app.runtime,
             )
-        # What is answered goes in once more: if that answer was not delivered, its turn sees to it, and asks nobody.
+            return Accepted(receipt, is_repeat=True)
+        # An answered message is submitted again: its turn asks no agent, but delivers the answer if that is still due.
         is_plain = known.outcome is None or policy in _WAITING
         try:
             receipt = await self.app.submit(f"visitor.{policy if is_plain else 'queue'}", message)
         except (LaneBusy, MailboxFull):
-            if known.is_new:  # what was refused is not in the chat
+            if known.is_new:  # a refused message must not stay in the chat
                 await self._settle(message, Change(retracted=(message.message_id,)))
             raise
         if receipt.status == "dropped":
@@ -234,7 +240,7 @@ class VisitorResponder:
         return "merge" if project is None else project.busy
 
     async def _know(self, message: VisitorMessage, policy: BusyPolicy) -> Known | None:
-        """Adds it, but for a project that rejects: then it is added under its turn, as it may be refused."""
+        """Adds the message to its chat. Under `reject` it is added later, by its turn, because it may be refused."""
         if policy != "reject":
             return await self.conversations.add(message.conversation_id, message, policy)
         chat = await self.conversations.get(message.conversation_id, message.tenant_id)
@@ -243,11 +249,11 @@ class VisitorResponder:
         return chat.known(message.message_id) or Known(None, policy, is_new=True)
 
     async def _answer(self, work: Work) -> Answer | None:
-        """Lane first, then lock, for everyone: two that took them in different orders would wait for each other."""
+        """Takes the lock inside the lane's turn, always in this order: else two callers could wait for each other."""
         wait_s = 0.0 if work.policy == "drop" else self._lock_wait_s
         async with holding(self._lock, work.event.lock_name, self._lease_s, wait_s) as is_held:
             if is_held:
-                return await self._answering.answer(work)
+                return await self._answerer.answer(work)
         for event in work.events:
             await self._drop(event)
         return None
@@ -258,23 +264,27 @@ class VisitorResponder:
         return None if chat is None or answer is None else read_answer(chat, answer)
 
     async def _drop(self, message: VisitorMessage) -> None:
-        """The visitor is being answered, and the project drops what comes meanwhile.
+        """Marks a message as dropped: the visitor is being answered, and the project drops what comes meanwhile.
 
-        It may be the very message that is being answered, delivered once more: that turn answers it all the same.
+        It may be a repeat of the very message that is being answered; that turn still answers it.
         """
         log.warning("Message processing skipped, lock held for visitor %s", message.visitor_uid)
         await self._settle(message, Change({message.message_id: "dropped"}))
 
     async def _forget_if_done(self, message: VisitorMessage, receipt: Receipt) -> None:
-        """The lane had it. If that was so long ago that the chat did not know it any more, no turn will come for it."""
+        """Takes a message that the lane has already finished out of the chat again: no turn will come for it.
+
+        This happens when the chat had forgotten the message and the lane had not.
+        """
         with suppress(TimeoutError, LaneError):
             await receipt.result(timeout=0)
             await self._settle(message, Change(retracted=(message.message_id,)))
 
     async def _settle(self, message: VisitorMessage, change: Change) -> None:
-        """Unless someone else has done so."""
+        """Saves the change, unless the message is already settled or the conversation is gone."""
         with suppress(ChatMoved, UnknownConversation):
             await self.conversations.save(message.conversation_id, change, message.tenant_id)
 
 
 AiResponderService = VisitorResponder
+"""The name under which some services import it."""

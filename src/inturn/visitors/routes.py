@@ -1,6 +1,6 @@
-"""The routes of the visitor responder. `caller` is a dependency that says who calls: `user_id` and `tenant_id`.
+"""The HTTP routes of the visitor responder. `caller` is a dependency that returns who calls: user and tenant.
 
-Errors are raised as they are; the app that the routes are part of tells them as problem documents.
+Routes raise errors as they are; the app that includes them turns errors into problem documents.
 """
 
 from __future__ import annotations
@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any
 
-from inturn.visitors.chat import MAX_MESSAGES, Chat
-from inturn.visitors.message import SegmentId, VisitorMessage, lane_name
-from inturn.conversations.graph.model import load_graph
+from inturn.errors import DefinitionError, MissingExtra, UnknownConversation, UnknownHandler
 from inturn.http.caller import Caller
-from inturn.visitors.events import ChatEvents
+from inturn.lanes.watch import Watch
 from inturn.visitors.bodies import (
     ConversationOut,
     ConversationPatch,
@@ -25,17 +23,19 @@ from inturn.visitors.bodies import (
     PresenceOut,
     SettingsIn,
 )
+from inturn.visitors.chat import MAX_MESSAGES, Chat
+from inturn.visitors.events import ChatEvents
+from inturn.visitors.graph.model import load_graph
+from inturn.visitors.message import SegmentId, VisitorMessage, lane_name
 from inturn.visitors.projects import ProjectSettings
 from inturn.visitors.responder import VisitorResponder
-from inturn.errors import DefinitionError, MissingExtra, UnknownConversation, UnknownHandler
-from inturn.lanes.watch import Watch
 
 try:
     from fastapi import APIRouter, Depends, Header, Path, Query, Response
     from fastapi.exceptions import RequestValidationError
     from fastapi.sse import EventSourceResponse, ServerSentEvent
 except ImportError as error:
-    raise MissingExtra("inturn.conversations.http", "server") from error
+    raise MissingExtra("inturn.visitors.routes", "server") from error
 
 
 def visitor_routes(responder: VisitorResponder, caller: Callable[..., Any]) -> APIRouter:
@@ -48,7 +48,7 @@ def visitor_routes(responder: VisitorResponder, caller: Callable[..., Any]) -> A
 def _add_project_routes(router: APIRouter, responder: VisitorResponder, caller: Callable[..., Any]) -> None:
     projects, presence, calls = responder.projects, responder.presence, Depends(caller)
 
-    @router.put("/projects/{project_id}/ai", tags=["projects"], summary="Set how a project answers by AI")
+    @router.put("/projects/{project_id}/ai", tags=["projects"], summary="Change the AI settings of a project")
     async def put_settings(
         project_id: Annotated[SegmentId, Path()], given: SettingsIn, who: Caller = calls
     ) -> ProjectSettings:
@@ -57,9 +57,9 @@ def _add_project_routes(router: APIRouter, responder: VisitorResponder, caller: 
         await projects.put(project_id, settings, who.tenant_id)
         return settings
 
-    @router.get("/projects/{project_id}/ai", tags=["projects"], summary="How a project answers by AI")
+    @router.get("/projects/{project_id}/ai", tags=["projects"], summary="Show the AI settings of a project")
     async def get_settings(project_id: Annotated[SegmentId, Path()], who: Caller = calls) -> ProjectSettings:
-        """A project that nobody has set up does not answer."""
+        """In a project without settings, the AI does not answer."""
         return await projects.get(project_id, who.tenant_id) or ProjectSettings(enabled=False)
 
     @router.put("/projects/{project_id}/presence", tags=["projects"], summary="Say that a human is online, or not")
@@ -69,7 +69,7 @@ def _add_project_routes(router: APIRouter, responder: VisitorResponder, caller: 
         await presence.set(project_id, given.agent_id, given.online, given.for_s, who.tenant_id)
         return await get_presence(project_id, who)
 
-    @router.get("/projects/{project_id}/presence", tags=["projects"], summary="Which humans are online")
+    @router.get("/projects/{project_id}/presence", tags=["projects"], summary="List the humans who are online")
     async def get_presence(project_id: Annotated[SegmentId, Path()], who: Caller = calls) -> PresenceOut:
         online = await presence.online(project_id, who.tenant_id)
         agents = [OnlineAgent(agent_id=agent, until=until) for agent, until in sorted(online.items())]
@@ -88,17 +88,19 @@ def _add_conversation_routes(router: APIRouter, responder: VisitorResponder, cal
     the_chat = Depends(chat_of)
 
     async def watch_of(chat: Chat = the_chat) -> AsyncIterator[Watch]:
-        # a dependency, so that it ends with the request whatever the stream was doing
+        # a dependency, so that the watch ends with the request, whatever the stream was doing
         async with responder.app.watch(lane_name("visitor", chat.visitor_uid, chat.tenant_id)) as watch:
             yield watch
 
     the_watch = Depends(watch_of)
 
-    @router.post("/visitors/{visitor_uid}/messages", status_code=202, tags=["visitors"], summary="A visitor's message")
+    @router.post(
+        "/visitors/{visitor_uid}/messages", status_code=202, tags=["visitors"], summary="Post a visitor's message"
+    )
     async def post_message(
         visitor_uid: Annotated[SegmentId, Path()], given: MessageIn, response: Response, who: Caller = calls
     ) -> MessageReceipt:
-        """It is answered later, by a worker: see the messages of the conversation, or its events.
+        """A worker answers it later: see the messages of the conversation, or its events.
 
         A repeat of a `message_id` is the same message: it gets the same response, with `Idempotency-Replayed: true`.
         """
@@ -128,7 +130,7 @@ def _add_conversation_routes(router: APIRouter, responder: VisitorResponder, cal
         )
 
     @router.get(
-        "/conversations/{conversation_id}/messages", tags=["visitors"], summary="The messages of a conversation"
+        "/conversations/{conversation_id}/messages", tags=["visitors"], summary="List the messages of a conversation"
     )
     async def get_messages(
         chat: Chat = the_chat,
@@ -146,24 +148,24 @@ def _add_conversation_routes(router: APIRouter, responder: VisitorResponder, cal
     @router.get(
         "/conversations/{conversation_id}/events",
         tags=["visitors"],
-        summary="What happens in a conversation, as server-sent events",
+        summary="Stream a conversation as server-sent events",
         response_class=EventSourceResponse,
     )
     async def get_events(
         chat: Chat = the_chat,
         watch: Watch = the_watch,
-        after: Annotated[int | None, Query(ge=0, description="First the answers with a higher seq.")] = None,
-        last_event_id: Annotated[str | None, Header(description="As `after`; sent by browsers.")] = None,
+        after: Annotated[int | None, Query(ge=0, description="Send the answers with a higher seq first.")] = None,
+        last_event_id: Annotated[str | None, Header(description="The same as `after`; browsers send it.")] = None,
     ) -> AsyncIterator[ServerSentEvent]:
-        """`typing`, `token`, `restart` (forget the tokens so far), `answer` (its `id` is its seq), `outcome` (a message
-        gets no answer: stop waiting for one) and `problem`.
+        """The events are `typing`, `token`, `restart` (forget the tokens so far), `answer` (its `id` is its seq),
+        `outcome` (a message gets no answer: stop waiting for it) and `problem`.
         """
         async for event in ChatEvents(conversations, chat, watch, _resume_after(last_event_id, after)).stream():
             yield event
 
 
 def _resume_after(last_event_id: str | None, after: int | None) -> int | None:
-    """A browser that connects again sends what it saw last, under the address that it began with."""
+    """A browser that reconnects sends the last id it saw, to the same URL, which may still carry an old `after`."""
     if last_event_id is not None and last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) < 19:
         return int(last_event_id)
     return after
@@ -192,7 +194,7 @@ def _must_deliver(responder: VisitorResponder, settings: ProjectSettings) -> Non
     try:
         responder.app.runtime.handler(settings.deliver)
         is_ours = settings.deliver.startswith("visitor.")
-        why = "handlers of visitors' messages deliver no answers" if is_ours else ""
+        why = "this handler takes visitors' messages; it cannot deliver answers" if is_ours else ""
     except UnknownHandler as unknown:
         why = str(unknown)
     if why:

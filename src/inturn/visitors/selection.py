@@ -1,4 +1,4 @@
-"""What a turn answers, by the policy of its project, and what the agent is told of before."""
+"""Which messages a turn answers, by the policy of its project, and which earlier ones the agent is shown."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from inturn.visitors.message import BusyPolicy
 _GATHERING = ("merge", "interrupt")
 _REPLACING = ("latest", "rollback")
 
-WORKFLOW = "workflow"
-"""Who has answered, where a graph did without asking an agent."""
+GRAPH = "graph"
+"""The `agent` of an answer that a graph gave without asking an agent."""
 
 
 class Choice(NamedTuple):
-    """`burst`: gets one answer. `superseded`: will never get one."""
+    """The messages of `burst` get one answer together; those of `superseded` never get one."""
 
     burst: list[ChatMessage]
     superseded: list[ChatMessage]
@@ -28,9 +28,10 @@ class Choice(NamedTuple):
 
 
 def choose(chat: Chat, policy: BusyPolicy, own: Collection[str], is_narrow: bool) -> Choice:
-    """`own` are the ids that the turn is for; `is_narrow`: it looks at nothing else.
+    """Chooses for a turn that is for the ids of `own`. `is_narrow`: it takes no other messages.
 
-    What others have failed over is answered by its own turns alone. An empty burst: all of its own are settled already.
+    Messages that are left out are answered by their own turns alone. An empty burst means that all of `own` are
+    settled already.
     """
     mine = [message for message in chat.messages if message.id in own and message.may_be_answered]
     if not mine:
@@ -48,31 +49,31 @@ def choose(chat: Chat, policy: BusyPolicy, own: Collection[str], is_narrow: bool
 
 
 def history_of(chat: Chat, choice: Choice, most: int, is_narrow: bool) -> list[ChatMessage]:
-    """The newest messages, oldest first, without the burst and without what waits behind it.
+    """Returns the newest `most` messages, oldest first, without the burst and without what waits behind it.
 
-    What others have failed over is left out, and by a narrow turn all that no agent has answered: one of them may be
-    what it cannot take.
+    Messages that other answers failed over are left out. A narrow turn also leaves out all that no agent has answered:
+    one of them may be what the agent cannot take.
     """
     burst = {message.seq for message in choice.burst}
     first = min(burst)
-    taken = _taken(chat)
+    taken = _answered_by_agents(chat)
 
-    def is_told(message: ChatMessage) -> bool:
+    def is_shown(message: ChatMessage) -> bool:
         if message.seq in burst or (message.is_waiting and message.seq > first):
             return False
         return message.role == "assistant" or message.id in taken or not (is_narrow or message.is_left_out)
 
-    return [message for message in chat.messages if is_told(message)][-most:] if most else []
+    return [message for message in chat.messages if is_shown(message)][-most:] if most else []
 
 
 def suspects(chat: Chat, told: Iterable[ChatMessage], own: Collection[str]) -> list[ChatMessage]:
-    """Others of those that an agent was told which no agent has answered yet."""
-    taken = _taken(chat)
+    """Returns those messages of `told` that are not `own` and that no agent has answered yet."""
+    taken = _answered_by_agents(chat)
     return [each for each in told if each.role == "visitor" and each.id not in taken and each.id not in own]
 
 
-def _taken(chat: Chat) -> set[str]:
-    return {answered for message in chat.messages if message.agent != WORKFLOW for answered in message.answers}
+def _answered_by_agents(chat: Chat) -> set[str]:
+    return {answered for message in chat.messages if message.agent != GRAPH for answered in message.answers}
 
 
 def said_of(messages: Iterable[ChatMessage]) -> tuple[Said, ...]:

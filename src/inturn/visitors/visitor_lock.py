@@ -1,6 +1,6 @@
-"""A lock of someone else's making around an answer, such as `VisitorLockService`.
+"""A lock that the user of the responder brings, such as `VisitorLockService`: it is held around each answer.
 
-Whatever happens at its release is logged, and never hides what the answer itself ended with.
+A release that fails is logged, and never hides how the answer itself ended.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any, NamedTuple, Protocol
 from inturn.errors import LockTimeout
 from inturn.store import clock
 
-log = logging.getLogger("inturn.conversations")
+log = logging.getLogger("inturn.visitors")
 
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.02, 0.25
 
 
 class VisitorLocks(Protocol):
     def acquire_lock(self, visitor_uid: str, ttl_seconds: Any) -> Any:
-        """The id of the lock, or `None`; may be awaited."""
+        """Returns the id of the lock, or `None`; may return an awaitable."""
         ...
 
     def release_lock(self, visitor_uid: str, lock_id: str) -> Any: ...
@@ -30,7 +30,7 @@ class VisitorLocks(Protocol):
 
 @asynccontextmanager
 async def holding(lock: VisitorLocks | None, name: str, ttl_s: float, wait_s: float) -> AsyncIterator[bool]:
-    """Whether it is held inside. `wait_s` 0: an absent grant is a no; else `LockTimeout` after so many seconds."""
+    """Yields whether the lock is held. With `wait_s` 0 it is asked once; else `LockTimeout` after so many seconds."""
     if lock is None:
         yield True
         return
@@ -71,21 +71,21 @@ class _Lock(NamedTuple):
         try:
             return await asyncio.shield(asking)
         except asyncio.CancelledError:
-            if not asking.cancelled():  # it may be granted, or may have been, and nobody would release it
+            if not asking.cancelled():  # it may still be granted, and then nobody would release it
                 _in_background(self._give_back(asking))
             raise
 
     async def _give_back(self, asking: asyncio.Future[str | None]) -> None:
         try:
             lock_id = await asyncio.wait_for(asking, self.ttl_s)
-        except Exception as error:  # noqa: BLE001 - whatever it is: what was granted ends with its life
-            log.warning("whether the lock of visitor %s was granted is not known: %s", self.name, error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, a granted lock expires
+            log.warning("the lock of visitor %s may have been granted, and expires by itself: %s", self.name, error)
             return
         if lock_id:
             await self.release(lock_id)
 
     async def release(self, lock_id: str) -> None:
-        """Within the life of the lock: after that there is nothing to release."""
+        """Releases the lock. Gives up when the lock has expired: then there is nothing left to release."""
         task = asyncio.current_task()
         cancels = task.cancelling() if task is not None else 0
         try:
@@ -94,12 +94,12 @@ class _Lock(NamedTuple):
                 was_ours = await released if inspect.isawaitable(released) else released
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > cancels:
-                raise  # it is us who are cancelled
-            # whatever someone else's lock raises: it ends with its life
+                raise  # this task is cancelled, not the release
+            # whatever the release raises, the lock expires
             log.warning("the lock of visitor %s could not be released", self.name, exc_info=True)
         else:
             if was_ours is False:
-                log.warning("the lock of visitor %s was not ours any more when it was released", self.name)
+                log.warning("the lock of visitor %s was no longer ours when it was released", self.name)
 
 
 _background: set[asyncio.Task[None]] = set()

@@ -1,4 +1,4 @@
-"""`make_app`: one FastAPI app out of the parts: workflows, visitors, the page, health, and what guards them."""
+"""`make_app`: one FastAPI app made of workflows, visitors, the pages and health, with what guards them."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from importlib.metadata import version
 from inturn.agents.from_settings import make_agent
 from inturn.agents.protocol import Agent
 from inturn.app import InTurn
-from inturn.workflows.config import OrchestratorConfig
-from inturn.workflows.orchestrator import WorkflowOrchestrator
-from inturn.visitors.responder import VisitorResponder
 from inturn.errors import MissingExtra
-from inturn.problems.documented import documented
-from inturn.settings import Settings, load_settings
+from inturn.http.api_keys import load_keys
 from inturn.http.asgi import ASGIApp, Receive, Scope, Send
 from inturn.http.body_limit import BodyLimit
 from inturn.http.idempotency.middleware import IdempotencyMiddleware
-from inturn.http.api_keys import load_keys
-from inturn.workflows.definition.model import WorkflowDefinition
+from inturn.http.problems import documented
+from inturn.settings import Settings, load_settings
+from inturn.visitors.responder import VisitorResponder
+from inturn.workflows.config import OrchestratorConfig
 from inturn.workflows.definition.load import default_definition, load_definitions
+from inturn.workflows.definition.model import WorkflowDefinition
+from inturn.workflows.orchestrator import WorkflowOrchestrator
 
 try:
     from fastapi import FastAPI
 
-    from inturn.visitors.routes import visitor_routes
-    from inturn.workflows.routes import workflow_routes
     from inturn.http.auth import Authentication, caller, caller_in_lanes, scope_of
-    from inturn.web.ending import EndingStreams
+    from inturn.http.exception_handlers import LastResort, add_exception_handlers
+    from inturn.http.streams import EndingStreams
+    from inturn.visitors.routes import visitor_routes
     from inturn.web.health import health_routes
+    from inturn.web.lifecycle import GRACE_S, Lifecycle
     from inturn.web.pages import page_routes
-    from inturn.web.refusals import LastResort, add_refusals
-    from inturn.web.lifecycle import GRACE_S, Running
+    from inturn.workflows.routes import workflow_routes
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] not in ("fastapi", "starlette"):
         raise
@@ -44,9 +44,9 @@ _VISITORS = (
     "outcome-unknown", "turn-lost", "conversation-stopped", "state-mismatch",
 )  # fmt: skip
 ABOUT = """\
-Every conversation, in turn. A workflow walks a user through its steps, one turn at a time; a visitor's messages are
-answered one run at a time. Errors are problem documents (RFC 9457): decide by their `code`. Any POST may carry an
-`Idempotency-Key`; turns and visitors' messages are repeated more simply with the same `message_id`."""
+Every conversation, in turn. A workflow walks a user through its steps, one turn at a time. A visitor's messages are
+answered one turn at a time. Errors are problem documents (RFC 9457): branch on their `code`. Any POST may carry an
+`Idempotency-Key`. For turns and visitors' messages it is simpler to repeat the same `message_id`."""
 
 
 def make_app(
@@ -57,8 +57,8 @@ def make_app(
     definitions: WorkflowDefinition | Mapping[str, WorkflowDefinition] | None = None,
     grace: float = GRACE_S,
 ) -> FastAPI:
-    """Everything is checked here; the store is opened when the server starts. An `app` or `agent` that was given is
-    its owner's to close. `grace`: seconds that running turns have when the server stops.
+    """Checks every setting now; the store is opened when the server starts. Pass an `app` or `agent`, and you close
+    it. `grace`: seconds that running turns have when the server stops.
     """
     settings = settings or load_settings()
     keys = load_keys(settings)
@@ -67,28 +67,28 @@ def make_app(
     known = definitions or (load_definitions(settings.workflows) if settings.workflows else default_definition())
     config = OrchestratorConfig(lease=settings.turn_lease, state_ttl=settings.state_ttl)
     if agent is None:
-        # several agents are asked one after the other, each within its own time
+        # several agents are asked one after another, each with its own timeout
         agent_s = settings.agent_timeout * len(settings.agent) + 5
         config = replace(config, agent_timeout=agent_s, time_limit=max(config.time_limit, agent_s + 30))
     orchestrator = WorkflowOrchestrator(turns, answers, known, config=config)
     responder = VisitorResponder(
         turns, answers, lease=settings.turn_lease, quiet=settings.visitor_quiet, shares=settings.share_visitor_lock
     )
-    running = Running(turns, grace, settings.concurrency)
+    lifecycle = Lifecycle(turns, grace, settings.concurrency)
 
     @asynccontextmanager
     async def lifespan(api: FastAPI) -> AsyncIterator[None]:
-        await running.start()
+        await lifecycle.start()
         try:
             yield
         finally:
-            await running.stop()
+            await lifecycle.stop()
             if agent is None:
                 await answers.aclose()
             if app is None:
                 await turns.close()
 
-    # FastAPI's own pages load their scripts from elsewhere; ours does not
+    # FastAPI's own pages load scripts from elsewhere; ours does not
     api = FastAPI(
         title="inturn",
         version=version("inturn"),
@@ -96,29 +96,29 @@ def make_app(
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
-        redirect_slashes=False,  # it would lead to whatever host the request names
+        redirect_slashes=False,  # a redirect would go to whatever host the request names
         generate_unique_id_function=lambda route: route.name,
     )
-    api.state.running = running
+    api.state.lifecycle = lifecycle
     api.state.agent = answers
     api.state.orchestrator = orchestrator
     api.state.keys = keys
-    add_refusals(api)
-    api.include_router(workflow_routes(orchestrator, caller, running.streams))
+    add_exception_handlers(api)
+    api.include_router(workflow_routes(orchestrator, caller, lifecycle.streams))
     api.include_router(visitor_routes(responder, caller_in_lanes), responses=documented(*_VISITORS))
     api.include_router(health_routes(turns))
     api.include_router(page_routes())
-    # the last one added stands outermost
+    # the last one added is the outermost
     api.add_middleware(Idempotent, turns=turns)
-    api.add_middleware(EndingStreams, stopping=running.stopping)
+    api.add_middleware(EndingStreams, stopping=lifecycle.stopping)
     api.add_middleware(Authentication, keys=keys)
     api.add_middleware(BodyLimit)
-    api.add_middleware(LastResort, stopping=running.stopping)
+    api.add_middleware(LastResort, stopping=lifecycle.stopping)
     return api
 
 
 class Idempotent:
-    """`Idempotency-Key` for every POST but those that are told while they run: a `message_id` repeats these."""
+    """`Idempotency-Key` for every POST except streamed turns: those are repeated by their `message_id`."""
 
     def __init__(self, app: ASGIApp, turns: InTurn) -> None:
         self._plain = app

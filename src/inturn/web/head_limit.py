@@ -1,8 +1,8 @@
 """uvicorn's HTTP protocol with bounds: on the size of a request's head and trailers, and on the time that a head takes.
 What cannot be read is refused with a problem document, too.
 
-httptools has none of its own. uvicorn on h11 would have one, but answers a tenth fewer turns a second (417 instead of
-465 on two cores) and a third fewer of the shortest requests; to count what comes in costs 2 % of the latter.
+httptools has no such bounds. uvicorn on h11 would bound the size, but serves a tenth fewer turns a second (417 instead
+of 465 on two cores) and a third fewer of the shortest requests. Counting the bytes costs 2 % of the latter.
 """
 
 from __future__ import annotations
@@ -13,24 +13,23 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from inturn.problems.kinds import KINDS
-from inturn.problems.problem import Problem
+from inturn.http.problems import Problem
 
 MAX_HEAD = 64 * 1024
 HEAD_S = 60.0
 
 
 class _TooLong(Exception):
-    """Ends the parsing."""
+    """Stops the parser."""
 
 
 class Bounded(HttpToolsProtocol):
     max_head = MAX_HEAD
     head_s = HEAD_S
     _waits: asyncio.TimerHandle | None = None
-    """For a head to be whole."""
+    """Closes the connection if the head does not become complete."""
     _since_progress = 0
-    """Bytes since a head was whole, or a piece of a body came: of a head, of trailers, of what stands around chunks."""
+    """Bytes since a head was complete or a piece of a body came: of a head, of trailers, or of what frames chunks."""
     _is_too_long = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -45,7 +44,7 @@ class Bounded(HttpToolsProtocol):
         self._since_progress += len(data)
         super().data_received(data)
         if self._since_progress > self.max_head and not self.transport.is_closing():
-            self._refuse("headers-too-large")
+            self._refuse(Problem("headers-too-large"))
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -68,20 +67,22 @@ class Bounded(HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse("headers-too-large" if self._is_too_long else "bad-request")
+        if self._is_too_long:
+            self._refuse(Problem("headers-too-large"))
+        else:
+            self._refuse(Problem("bad-request", "It is not HTTP/1.1. Nothing was done."))
 
-    def _refuse(self, code: str) -> None:
+    def _refuse(self, problem: Problem) -> None:
         if self._is_next_to_answer():
-            detail = KINDS[code].example if code == "headers-too-large" else "It is no HTTP/1.1. Nothing was done."
-            self.transport.write(written(KINDS[code].problem(detail)))
+            self.transport.write(written(problem))
         self.transport.close()
 
     def _is_next_to_answer(self) -> bool:
-        """Whether a refusal would be taken for that of the request that is being read, and of no other."""
-        is_first = self.cycle is None  # which uvicorn's annotation leaves out
+        """Whether the client would take a refusal for the answer to the request that is being read, and to no other."""
+        is_first = self.cycle is None  # uvicorn's annotation leaves `None` out
         if is_first or self.cycle.response_complete:
             return True
-        # its body is not whole, no other is before it, and nothing of its answer was sent
+        # its body is not complete, no other request is ahead of it, and nothing of its answer was sent
         return self.cycle.more_body and not self.pipeline and not self.cycle.response_started
 
     def _begin_head(self) -> None:
@@ -95,7 +96,7 @@ class Bounded(HttpToolsProtocol):
 
 
 def written(problem: Problem) -> bytes:
-    """As a whole response, of the last request on its connection."""
+    """As a complete response, the last one on its connection."""
     body = problem.written()
     told: dict[str, Any] = {**problem.headers(), "content-length": len(body), "connection": "close"}
     head = [f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}", *(f"{n}: {v}" for n, v in told.items())]

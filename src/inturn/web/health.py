@@ -1,4 +1,4 @@
-"""Whether the process lives, whether it can work, and what it has done: `/healthz`, `/readyz`, `/metrics`."""
+"""Whether the process is alive, whether it can work, and what it has done: `/healthz`, `/readyz`, `/metrics`."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ def health_routes(app: InTurn) -> APIRouter:
     router = APIRouter(tags=["health"])
     fresh = {"cache-control": "no-store"}
 
-    # many who watch a server ask with HEAD
+    # many monitors ask with HEAD
     @router.head("/healthz", include_in_schema=False)
-    @router.get("/healthz", operation_id="health", summary="Whether the process lives")
+    @router.get("/healthz", operation_id="health", summary="Check that the process is alive")
     async def health() -> Response:
         return JSONResponse({"status": "ok"}, headers=fresh)
 
     @router.head("/readyz", include_in_schema=False)
     @router.get(
-        "/readyz", operation_id="readiness", summary="Whether the store can be reached",
+        "/readyz", operation_id="readiness", summary="Check that the store can be reached",
         responses={503: {"description": "What is wrong"}},
     )  # fmt: skip
     async def readiness(request: Request) -> Response:
-        """Where the store is, is told only to callers who are known."""
+        """Only known callers are told where the store is."""
         try:
             await app.lanes.inspect(_LANE, limit=1)
         except InTurnError as error:

@@ -1,4 +1,4 @@
-"""The chat page and the reader of the API's description: plain files, which may load nothing from anywhere else."""
+"""The chat page and the API reference: plain files, which may load nothing from any other host."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 FOLDER = Path(__file__).parent / "page"
 
-# said here, because what a system's own list says of scripts differs
+# listed here, because systems differ in the type that they give to scripts
 TYPES = {
     ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
     ".json": "application/json", ".svg": "image/svg+xml", ".png": "image/png", ".ico": "image/x-icon",
@@ -29,7 +29,7 @@ def page_routes(folder: Path = FOLDER) -> APIRouter:
     files = _files(folder)
 
     def answer(name: str) -> Response:
-        found = files.get(name)  # looked up and never joined: a name leads nowhere else
+        found = files.get(name)  # looked up, never joined to a path: no name leads out of the folder
         if found is None:
             raise HTTPException(404)
         return FileResponse(found, media_type=TYPES[found.suffix], headers=HEADERS)

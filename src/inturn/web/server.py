@@ -1,4 +1,4 @@
-"""uvicorn in one process: it says when it is there, stops without dying of the signal, and ends what would not end."""
+"""uvicorn in one process: says when it is ready, exits with 0 after a signal, and cuts off what outlasts the grace."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 
 from inturn.errors import MissingExtra
-from inturn.lanes.signals import NUMBERS
-from inturn.web.lifecycle import Running
+from inturn.lanes.worker import SIGNALS
+from inturn.web.lifecycle import Lifecycle
 
 try:
     import uvicorn
@@ -25,18 +25,18 @@ except ModuleNotFoundError as error:
 log = logging.getLogger("inturn.web")
 
 CLOSING_S = 2
-"""After the grace: for what is cut off to roll back, and to tell its clients. Then uvicorn ends it all."""
+"""After the grace: time for what is cut off to roll back, and to tell its clients. Then uvicorn ends it all."""
 TELLING_S = 0.2
-"""Of these: for event streams to end with what became of their turns."""
+"""The part of it in which event streams can still tell what became of their turns."""
 
 
 class Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, running: Running, on_start: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, lifecycle: Lifecycle, on_start: Callable[[], None]) -> None:
         super().__init__(config)
-        self._running = running
+        self._lifecycle = lifecycle
         self._on_start = on_start
         self._ending: asyncio.Task[None] | None = None
-        """Of the requests that are there when the grace is over."""
+        """Ends the requests that still run when the grace is over."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -44,18 +44,18 @@ class Server(uvicorn.Server):
             self._on_start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._running.begin_to_stop()
-        # uvicorn would do it too, but not wait for what it cancels before the store is closed
-        grace_is_over = asyncio.get_running_loop().call_later(self._running.grace_s, self._cut_off)
+        self._lifecycle.begin_to_stop()
+        # uvicorn would cancel them too, but would close the store without waiting for them
+        grace_is_over = asyncio.get_running_loop().call_later(self._lifecycle.grace_s, self._cut_off)
         await super().shutdown(sockets)
         grace_is_over.cancel()
         if self._ending is not None:
             await self._ending
-        if self.force_exit:  # uvicorn leaves it out then
+        if self.force_exit:  # uvicorn skips it then
             await self.lifespan.shutdown()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.force_exit = self.should_exit  # a second one, of either kind: uvicorn looks at Ctrl-C alone
+        self.force_exit = self.should_exit  # a second signal of either kind; uvicorn would count Ctrl-C only
         super().handle_exit(sig, frame)
         if self.force_exit:
             self._cut_off()
@@ -65,7 +65,7 @@ class Server(uvicorn.Server):
             self._ending = asyncio.create_task(self._end_requests())
 
     async def _end_requests(self) -> None:
-        self._running.hurry()
+        self._lifecycle.hurry()
         requests = set(self.server_state.tasks)
         if requests:
             _, late = await asyncio.wait(requests, timeout=TELLING_S)
@@ -78,28 +78,28 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """uvicorn's own raises the signal anew when all is over, and the process would end by it, not with 0."""
+        """uvicorn's own raises the signal again at the end: the process would die of it instead of exiting with 0."""
         loop = asyncio.get_running_loop()
-        for number in NUMBERS:
+        for number in SIGNALS:
             loop.add_signal_handler(number, self.handle_exit, number, None)
         try:
             yield
         finally:
-            for number in NUMBERS:
+            for number in SIGNALS:
                 loop.remove_signal_handler(number)
 
 
 def serve(api: FastAPI, listening: socket.socket, on_start: Callable[[], None], *, logs_access: bool = False) -> None:
-    """Until SIGTERM or SIGINT. `api` is one of `make_app`."""
-    running: Running = api.state.running
+    """Serves until SIGTERM or SIGINT. `api` was made by `make_app`."""
+    lifecycle: Lifecycle = api.state.lifecycle
     config = uvicorn.Config(
         api, log_config=None, access_log=logs_access, lifespan="on", server_header=False,
-        http=Bounded, timeout_graceful_shutdown=math.ceil(running.grace_s) + CLOSING_S,
+        http=Bounded, timeout_graceful_shutdown=math.ceil(lifecycle.grace_s) + CLOSING_S,
     )  # fmt: skip
 
     async def run() -> None:
-        await running.start()  # here, so that a store that cannot keep the promises is refused in one sentence
-        await Server(config, running, on_start).serve(sockets=[listening])
+        await lifecycle.start()  # here, so that a store that cannot keep the promises is refused in one sentence
+        await Server(config, lifecycle, on_start).serve(sockets=[listening])
 
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(run())

@@ -1,4 +1,8 @@
-"""What the routes of workflows take and give, checked before anything else happens."""
+"""The request and response bodies of the workflow routes, and examples of them for the OpenAPI description.
+
+The models make the examples themselves, so an example cannot contradict its model. OpenAPI leaves out null values: so
+no required field is null in any example.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,16 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from inturn.workflows.config import MAX_WORDS
-from inturn.conversations.state import BusyTurn
+from inturn.errors import ArgumentError
 from inturn.lanes import template
+from inturn.workflows.config import MAX_WORDS
+from inturn.workflows.definition.load import default_definition
 from inturn.workflows.definition.model import FieldType, WorkflowDefinition
+from inturn.workflows.messages import NormalizedMessage
+from inturn.workflows.parse import ParsedTurn
+from inturn.workflows.response import Progress, SessionView, StateView, TurnMeta, WorkflowResponse
+from inturn.workflows.sessions import current_card, opening
+from inturn.workflows.state import BusyTurn, Line, Owner, WorkflowState
 
 
 def _said(text: str) -> str:
@@ -21,12 +31,12 @@ def _said(text: str) -> str:
 def _id(value: str) -> str:
     try:
         return template.message_id(value)
-    except ValueError as error:
-        raise ValueError(str(error).rpartition(": ")[2]) from None
+    except ArgumentError as error:
+        raise ValueError(error.problem) from None
 
 
 MessageId = Annotated[str, AfterValidator(_id)]
-_AGAIN = "Your own id of this message. A repeat with the same id gets the first response, and nothing happens twice."
+_MESSAGE_ID = "Your own id for this message. A repeat with the same id gets the first response; nothing happens twice."
 
 
 class _Body(BaseModel):
@@ -50,7 +60,7 @@ class TakeTurn(_Body):
     )
 
     text: Annotated[str, AfterValidator(_said)] = Field(min_length=1, max_length=MAX_WORDS)
-    message_id: MessageId | None = Field(None, description=_AGAIN)
+    message_id: MessageId | None = Field(None, description=_MESSAGE_ID)
 
 
 class SubmitCard(_Body):
@@ -65,7 +75,7 @@ class SubmitCard(_Body):
     card_id: str = Field(min_length=1, max_length=200)
     data: dict[str, Any] = Field(description="The inputs of the card, by their ids.")
     action: str | None = Field(None, max_length=200, description="One of the card's actions.")
-    message_id: MessageId | None = Field(None, description=_AGAIN)
+    message_id: MessageId | None = Field(None, description=_MESSAGE_ID)
 
 
 class FieldView(BaseModel):
@@ -135,3 +145,71 @@ class DefinitionView(BaseModel):
             for step in definition.steps
         ]  # fmt: skip
         return cls(id=definition.id, title=definition.title, is_default=is_default, steps=steps)
+
+
+_DEFINITION = default_definition()
+_ID = "4fd0a1c27f5e4bd58b6f2f4b7f9d1c3e"
+_GOT: dict[str, Any] = {"name": "Ada", "email": "ada@example.com"}
+
+
+def _state(**known: Any) -> WorkflowState:
+    owner = Owner(user_id="ada", tenant_id="acme")
+    state = WorkflowState(conversation_id=_ID, definition=_DEFINITION.id, owner=owner, busy="merge", **known)
+    state.stand_at(_DEFINITION)
+    return state
+
+
+def _response(state: WorkflowState, parsed: ParsedTurn, collected: dict[str, Any]) -> dict[str, Any]:
+    return WorkflowResponse(
+        conversation_id=_ID,
+        agent="offline",
+        messages=parsed.messages,
+        parsed_turn=parsed,
+        workflow_state=StateView.of(state, _DEFINITION),
+        progress=Progress.of(state, _DEFINITION),
+        turn_meta=TurnMeta(turn_number=state.turn_count, state_changed=True, collected_this_turn=collected),
+        latency_ms=3.2,
+    ).model_dump(mode="json")
+
+
+_product = _DEFINITION.by_name["product"]
+_new = _state(suggested_input_type="text")
+_old = _state(
+    collected_data=_GOT, turn_count=1, suggested_input_type=_product.type, choices=list(_product.choices),
+    last_recommendation=_product.prompt,
+)  # fmt: skip
+
+STARTED = _response(_new, ParsedTurn(kind="passthrough", messages=opening(_DEFINITION, _DEFINITION.steps[0])), {})
+
+RESPONSE = _response(
+    _old,
+    ParsedTurn(
+        kind="structured", data=_GOT, next_action="ask", prompt=_product.prompt, confidence=0.95,
+        messages=[NormalizedMessage(id="1.a1", text=_product.prompt)], input_type=_product.type,
+        choices=list(_product.choices),
+    ),
+    _GOT,
+)  # fmt: skip
+
+SESSION: dict[str, Any] = SessionView(
+    conversation_id=_ID,
+    agent="offline",
+    definition=_DEFINITION.id,
+    title=_DEFINITION.title,
+    busy=_old.busy,
+    workflow_state=StateView.of(_old, _DEFINITION),
+    progress=Progress.of(_old, _DEFINITION),
+    history=[Line(role="user", text="I am Ada, ada@example.com"), Line(role="assistant", text=_product.prompt)],
+    card=current_card(_old, _DEFINITION),
+    expires_in_s=86_399.2,
+).model_dump(mode="json")
+
+STREAM = (
+    'event: typing\ndata: {}\n\nevent: token\ndata: {"text": "Which product"}\n\n'
+    'event: token\ndata: {"text": " is it about?"}\n\nevent: response\ndata: {"conversation_id": "4fd0…", …}\n\n'
+)
+
+
+def example(value: Any) -> dict[str, Any]:
+    """Returns the entry of a route's `responses=` for this example."""
+    return {"content": {"application/json": {"example": value}}}

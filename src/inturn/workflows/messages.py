@@ -1,4 +1,4 @@
-"""Activities of any provider, as messages of one shape: texts first, then cards. Never raises, whatever comes."""
+"""Turns the activities of any provider into messages of one shape: texts first, then cards. Never raises."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from inturn.agents.activity import CARD, Activity
-from inturn.agents.signature import AGENT
-from inturn.agents import storable as clean
+from inturn.agents import storable
+from inturn.agents.activity import AGENT, CARD, Activity
 
 MAX_MESSAGES = 50
 MAX_TEXT = 8_000
@@ -18,9 +17,9 @@ MAX_CARD = 32 * 1024
 MAX_PAYLOAD = 32 * 1024
 MAX_CITATIONS = 20
 MAX_ALL = 60 * 1024
-"""Bytes of all messages of one turn: the response must fit a duplicate mark, beside all that is collected."""
+"""Bytes of all messages of one turn: the response, with all that is collected, must fit a duplicate mark."""
 
-# What providers tell about a message rather than with it.
+# Entities that describe the message and carry no data of the user.
 _ABOUT = frozenset({AGENT, "streaminfo", "mention", "clientInfo", "ProductInfo", "https://schema.org/Message", "place"})
 
 
@@ -32,7 +31,7 @@ class NormalizedMessage(BaseModel):
     card: dict[str, Any] | None = None
     card_id: str | None = None
     payload: dict[str, Any] | None = None
-    """The structured part of its activity, on the first message that was made of it."""
+    """The structured part of its activity; only on the first message of that activity."""
     source: Literal["value", "entities"] | None = None
     """Where the payload was found."""
     citations: list[dict[str, str]] = Field(default_factory=list)
@@ -45,7 +44,7 @@ class NormalizedMessage(BaseModel):
 
 
 def normalize_activities(activities: Iterable[Any], prefix: str = "") -> list[NormalizedMessage]:
-    """Of messages only; other activities pass by. `prefix`: of the ids of messages that come without one."""
+    """Takes messages and skips other activities. `prefix` begins the ids of messages that come without one."""
     found: list[NormalizedMessage] = []
     for number, given in enumerate(activities, 1):
         activity = Activity.read(given)
@@ -56,12 +55,12 @@ def normalize_activities(activities: Iterable[Any], prefix: str = "") -> list[No
 
 
 def _messages(activity: Activity, fallback: str) -> list[NormalizedMessage]:
-    name = clean.text(activity.id, 100) or fallback
+    name = storable.text(activity.id, 100) or fallback
     role = _role(activity.sender.get("role"))
-    said = clean.text(activity.text, MAX_TEXT)
+    said = storable.text(activity.text, MAX_TEXT)
     try:
         (payload, source), problem = _payload(activity), ""
-    except (clean.NotPlain, RecursionError) as error:
+    except (storable.NotStorable, RecursionError) as error:
         payload, source, problem = None, None, f"its structured part cannot be kept: it is {error}"
     cards = [card for card in map(_card, activity.attachments) if card is not None]
     made = []
@@ -75,7 +74,7 @@ def _messages(activity: Activity, fallback: str) -> list[NormalizedMessage]:
         )
     if made:
         made[0].payload, made[0].source, made[0].citations = payload, source, _citations(activity)
-        made[0].problem = clean.text(problem, 200)
+        made[0].problem = storable.text(problem, 200)
     return made
 
 
@@ -86,17 +85,17 @@ def _role(role: object) -> Literal["assistant", "user", "system"]:
 
 
 def _payload(activity: Activity) -> tuple[dict[str, Any] | None, Literal["value", "entities"] | None]:
-    """Raises `NotPlain` for one that is there and cannot be kept."""
+    """Raises `NotStorable` for a payload that cannot be kept."""
     value = activity.value
     if isinstance(value, dict) and value:
-        return clean.plain(value, MAX_PAYLOAD), "value"
+        return storable.value(value, MAX_PAYLOAD), "value"
     merged: dict[str, Any] = {}
     for entity in activity.entities:
         kind = entity.get("type")
         if not isinstance(kind, str) or kind not in _ABOUT:
             merged |= {name: inner for name, inner in entity.items() if name != "type"}
     if merged:
-        return clean.plain(merged, MAX_PAYLOAD), "entities"
+        return storable.value(merged, MAX_PAYLOAD), "entities"
     return None, None
 
 
@@ -107,21 +106,21 @@ def _card(attachment: dict[str, Any]) -> dict[str, Any] | None:
     try:
         if isinstance(content, str):
             content = json.loads(content)
-        card = clean.plain(content, MAX_CARD)
+        card = storable.value(content, MAX_CARD)
     except (ValueError, RecursionError):
         return None
     return card if isinstance(card, dict) and card else None
 
 
 def card_id_of(card: dict[str, Any]) -> str | None:
-    """Where cards carry their id: at the top, or in the data that they submit."""
+    """Finds a card's id: at the top, or in the data that it submits."""
     actions = card.get("actions")
     datas = [action.get("data") for action in actions if isinstance(action, dict)] if isinstance(actions, list) else []
     for holder in (card, card.get("metadata"), *datas):
         if isinstance(holder, dict):
             for name in ("cardId", "id"):
                 if isinstance(holder.get(name), str) and holder[name]:
-                    return clean.text(holder[name], 100)
+                    return storable.text(holder[name], 100)
     return None
 
 
@@ -138,16 +137,16 @@ def _citations(activity: Activity) -> list[dict[str, str]]:
 
 def citation_of(title: object, url: object) -> dict[str, str]:
     named = {"title": title, "url": url}
-    return {name: clean.text(value, 500) for name, value in named.items() if isinstance(value, str) and value}
+    return {name: storable.text(value, 500) for name, value in named.items() if isinstance(value, str) and value}
 
 
 def _within_bounds(messages: list[NormalizedMessage]) -> list[NormalizedMessage]:
-    """The first of them, in their order; what carries structured output comes before what is only to be shown."""
+    """Keeps as many messages as fit, in their order. Those with structured output are taken first."""
     kept: dict[int, NormalizedMessage] = {}
     left = MAX_ALL
     for number, message in sorted(enumerate(messages), key=lambda each: each[1].payload is None):
         size = len(message.model_dump_json().encode())
-        if size > left and message.citations:  # they cost too much; the words count
+        if size > left and message.citations:  # the text matters more
             message = message.model_copy(update={"citations": []})
             size = len(message.model_dump_json().encode())
         if size <= left and len(kept) < MAX_MESSAGES:

@@ -1,7 +1,7 @@
 """`WorkflowOrchestrator`: walks users through a workflow, one turn at a time for each conversation.
 
 A session is the state of the lane `conversation:{id}`. A turn (turns.py) loads it, runs the loop (loop.py) and saves it
-once, with the commit. Everything that fails leaves the stored state as it was.
+once, with the commit. Whatever fails, the stored state stays as it was.
 """
 
 from __future__ import annotations
@@ -10,33 +10,32 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
+from inturn.agents import storable
 from inturn.agents.protocol import Agent
 from inturn.app import InTurn
-from inturn.conversations import clean, sessions
+from inturn.errors import ArgumentError, LaneBusy
+from inturn.lanes import template
+from inturn.lanes.handler import one_of
+from inturn.lanes.turn import Turn
+from inturn.workflows import sessions
 from inturn.workflows.config import OrchestratorConfig
-from inturn.conversations.context import build_contextual_query
-from inturn.workflows.loop import ContextBuilder, Loop, OnActivity, Parser, Utterance, nobody
+from inturn.workflows.definition.load import default_definition
+from inturn.workflows.definition.model import WorkflowDefinition
+from inturn.workflows.loop import ContextBuilder, Loop, OnActivity, Parser, Utterance, build_contextual_query, ignore
 from inturn.workflows.parse import parse_turn
-from inturn.conversations.plain import WorkflowStateStore
 from inturn.workflows.response import SessionView, WorkflowResponse
 from inturn.workflows.sessions import Sessions
-from inturn.conversations.state import BusyTurn, Owner, WorkflowState
+from inturn.workflows.state import BusyTurn, Owner, WorkflowState, WorkflowStateStore
 from inturn.workflows.turns import Turns
-from inturn.errors import LaneBusy
-from inturn.lanes import template
-from inturn.lanes.turn import Turn
-from inturn.lanes.handler import one_of
-from inturn.workflows.definition.model import WorkflowDefinition
-from inturn.workflows.definition.load import default_definition
 
-_CARD_BYTES = 64 * 1024
+_MAX_CARD = 64 * 1024
 
 
 class WorkflowOrchestrator:
-    """Its parts are given, so that each can be replaced: the agent, the definitions, the parser, the context builder.
+    """Every part can be replaced: the agent, the definitions, the parser, the context builder.
 
-    `definition`: one, several (the first is the default), or none for the example that ships. `plain`: where sessions
-    of services with the plain layout are found.
+    `definition`: one, or several by id (the first is the default); without it, the packaged example (which needs the
+    extra `workflows`). `plain`: where sessions of services with the plain layout are found.
     """
 
     def __init__(
@@ -65,7 +64,7 @@ class WorkflowOrchestrator:
     async def start_session(
         self, user_id: str, tenant_id: str, definition: str | None = None, *, busy: BusyTurn | None = None
     ) -> WorkflowResponse:
-        """A conversation of its own; a user may have many at once."""
+        """Starts a new conversation. A user may have many at once."""
         policy = busy or self.config.busy
         one_of(policy, ("reject", "queue", "merge"), "busy")
         return await self.sessions.start(Owner(user_id=user_id, tenant_id=tenant_id), definition, policy, self.agent)
@@ -79,11 +78,11 @@ class WorkflowOrchestrator:
         owner: Owner | None = None,
         on_activity: OnActivity | None = None,
     ) -> WorkflowResponse:
-        """What the user wrote, in one turn. `owner`: who asks; everybody else's conversation is unknown to them."""
+        """Answers what the user wrote, in one turn. `owner`: who asks; for them, other conversations do not exist."""
         if not text.strip() or len(text) > self.config.max_text:
-            raise ValueError(f"text: must have 1 to {self.config.max_text} characters that are not all blank")
-        words = clean.text(text, self.config.max_text)
-        said = Utterance(words, None, _checked(message_id), on_activity or nobody)
+            raise ArgumentError("text", f"must have 1 to {self.config.max_text} characters that are not all blank")
+        words = storable.text(text, self.config.max_text)
+        said = Utterance(words, None, _checked(message_id), on_activity or ignore)
         return await self._turns.take(conversation_id, said, owner)
 
     async def process_card_action(
@@ -97,21 +96,21 @@ class WorkflowOrchestrator:
         owner: Owner | None = None,
         on_activity: OnActivity | None = None,
     ) -> WorkflowResponse:
-        """The same, with the submission of a card that the definition lists."""
+        """Answers the submission of a card that the definition lists, in one turn."""
         try:
-            values = clean.plain({**data, "cardId": card_id}, _CARD_BYTES)
-        except clean.NotPlain as error:
-            raise ValueError(f"data: is {error}") from error
+            values = storable.value({**data, "cardId": card_id}, _MAX_CARD)
+        except storable.NotStorable as error:
+            raise ArgumentError("data", f"is {error}") from error
         given = action if action is not None else values.get("action")
         card = {**values, "action": given} if given is not None else values
-        said = Utterance("", card, _checked(message_id), on_activity or nobody)
+        said = Utterance("", card, _checked(message_id), on_activity or ignore)
         return await self._turns.take(conversation_id, said, owner)
 
     async def get_session(self, conversation_id: str, *, owner: Owner | None = None) -> SessionView:
         return await self.sessions.view(conversation_id, owner, self.agent)
 
     async def complete_session(self, conversation_id: str, *, owner: Owner | None = None) -> SessionView:
-        """By hand, whatever is still missing. One that is completed stays so."""
+        """Completes the session by hand, even if something is missing. A completed session stays completed."""
 
         async def complete(turn: Turn[Any], state: WorkflowState) -> None:
             state.status = "completed"
@@ -123,10 +122,11 @@ class WorkflowOrchestrator:
         return await self.sessions.view(conversation_id, owner, self.agent)
 
     async def end_session(self, conversation_id: str, *, owner: Owner | None = None) -> None:
-        """It is gone, and what was collected with it. (Responses that are kept for repeats are not given any more.)"""
+        """Removes the session and what it collected. (Responses that are still kept for repeats go to nobody.)"""
 
         async def end(turn: Turn[Any], state: WorkflowState) -> None:
-            await self.sessions.forget_plain(conversation_id)  # first: or it might be found there, and come back
+            # first, else the session could be found there and adopted again
+            await self.sessions.forget_plain(conversation_id)
             turn.state = None
 
         await self._change(conversation_id, owner, end)

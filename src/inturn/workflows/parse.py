@@ -1,7 +1,7 @@
-"""What an agent's messages mean: structured data if there is any, else words to pass on. Never raises.
+"""Finds what an agent's messages mean: structured data if there is any, else text to pass on. Never raises.
 
-The first hit wins: an object in `value`, then merged `entities`, then a fenced JSON block of an assistant's text, then
-a bare object in it.
+The first match wins: an object in `value`, then merged `entities`, then a fenced JSON block in an assistant's text,
+then a bare object in that text.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 
 from pydantic import BaseModel, Field
 
-from inturn.agents import storable as clean
-from inturn.workflows.messages import MAX_PAYLOAD, NormalizedMessage, citation_of
+from inturn.agents import storable
 from inturn.workflows.definition.model import RESERVED, NextAction
+from inturn.workflows.messages import MAX_PAYLOAD, NormalizedMessage, citation_of
 
-# `*+` gives nothing back: many blanks would be tried in every division of them
+# `*+` does not backtrack: else a long run of blanks would be tried in every division
 _OPENING = re.compile(r"```[ \t]*+(?P<json>json)?\s*+(?=\{)", re.IGNORECASE)
 _CLOSING = re.compile(r"\s*```")
 _BEGINS = re.compile(r"[\[{]")
@@ -25,9 +25,9 @@ _CONFIDENCE = {"value": 0.95, "entities": 0.7, "text": 0.4}
 _ACTIONS = get_args(NextAction)
 MAX_CITED = 16 * 1024
 MAX_ERRORS = 8 * 1024
-"""Bytes of all of them."""
-_MOST_OBJECTS = 40
-"""So many opening brackets of a text are tried."""
+"""Bytes of all errors together."""
+_MAX_OBJECTS = 40
+"""Opening brackets of a text that are tried."""
 
 
 class ParsedTurn(BaseModel):
@@ -36,7 +36,7 @@ class ParsedTurn(BaseModel):
     next_action: NextAction | None = None
     prompt: str = ""
     messages: list[NormalizedMessage] = Field(default_factory=list)
-    """To be shown: without what was only meant for us."""
+    """What to show, without the parts that were meant for the parser."""
     confidence: float = Field(0.0, ge=0.0, le=1.0)
     citations: list[dict[str, str]] = Field(default_factory=list)
     errors: list[str] = Field(default_factory=list)
@@ -57,13 +57,13 @@ def parse_turn(messages: Sequence[NormalizedMessage]) -> ParsedTurn:
     if found is None:
         kind: Literal["passthrough", "parse_error"] = "parse_error" if errors else "passthrough"
         return ParsedTurn(
-            kind=kind, messages=_shown(messages), citations=clean.first(cited, MAX_CITED), errors=errors_of(errors)
+            kind=kind, messages=_shown(messages), citations=storable.first(cited, MAX_CITED), errors=errors_of(errors)
         )
     said = found.payload
     action = _first(said, "nextAction", "next_action")
     action = action.casefold() if isinstance(action, str) else action
     if action is not None and action not in _ACTIONS:
-        errors.append(f"next action {clean.text(str(action), 50)!r}: must be one of {', '.join(_ACTIONS)}")
+        errors.append(f"next action {storable.text(str(action), 50)!r}: must be one of {', '.join(_ACTIONS)}")
         action = None
     shown = _shown(found.messages)
     prompt = _words(_first(said, "prompt", "reply", "recommendation"))
@@ -76,7 +76,7 @@ def parse_turn(messages: Sequence[NormalizedMessage]) -> ParsedTurn:
         prompt=prompt,
         messages=shown,
         confidence=found.confidence,
-        citations=clean.first(cited + _listed_citations(said.get("citations")), MAX_CITED),
+        citations=storable.first(cited + _listed_citations(said.get("citations")), MAX_CITED),
         errors=errors_of(errors + [words for words in map(_words, _list(said.get("errors"))) if words]),
         input_type=_words(_first(said, "inputType", "input_type"))[:50] or None,
         choices=[_words(choice)[:200] for choice in _list(said.get("choices")) if isinstance(choice, str)],
@@ -84,8 +84,8 @@ def parse_turn(messages: Sequence[NormalizedMessage]) -> ParsedTurn:
 
 
 def errors_of(found: list[str]) -> list[str]:
-    """As they are told: each of them short, and not too many."""
-    return clean.first([clean.text(error, 500) for error in found], MAX_ERRORS)
+    """Cuts each error, and the list, to their bounds."""
+    return storable.first([storable.text(error, 500) for error in found], MAX_ERRORS)
 
 
 def _in_payloads(messages: Sequence[NormalizedMessage]) -> _Found | None:
@@ -94,7 +94,7 @@ def _in_payloads(messages: Sequence[NormalizedMessage]) -> _Found | None:
         for message in messages:
             if message.source == source and message.payload:
                 merged |= message.payload
-                if source == "value":  # the first object counts; entities are merged
+                if source == "value":  # only the first object counts; entities are merged
                     break
         if merged:
             return _Found(merged, _CONFIDENCE[source], list(messages))
@@ -125,15 +125,15 @@ def _fenced(text: str) -> tuple[dict[str, Any] | None, str, str]:
         if payload:
             closing = _CLOSING.match(text, end)
             return payload, (text[: opening.start()] + text[closing.end() if closing else end :]).strip(), ""
-        if payload is None and opening["json"]:  # without that word it may be a block of anything
+        if payload is None and opening["json"]:  # a block without that word need not be JSON
             broken = broken or "its JSON block cannot be read"
     return None, text, broken
 
 
 def _bare(text: str) -> tuple[dict[str, Any] | None, str, str]:
-    """An object that stands by itself: not one inside of a list, or of an object that is broken."""
+    """Finds an object that stands alone: not inside a list, nor inside a broken object."""
     at = 0
-    for _ in range(_MOST_OBJECTS):
+    for _ in range(_MAX_OBJECTS):
         start = _BEGINS.search(text, at)
         if start is None:
             break
@@ -147,11 +147,11 @@ _DECODER = json.JSONDecoder()
 
 
 def _read(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
-    """An object that begins at `start`, and how far it was read; `None` for anything else."""
+    """Reads an object that begins at `start`. Returns it, or `None` for anything else, and where the reading ended."""
     end = len(text)
     try:
         value, end = _DECODER.raw_decode(text, start)
-        payload = clean.plain(value, MAX_PAYLOAD)
+        payload = storable.value(value, MAX_PAYLOAD)
     except json.JSONDecodeError as error:
         return None, max(start + 1, error.pos)
     except (ValueError, RecursionError):
@@ -175,7 +175,7 @@ def _first(payload: dict[str, Any], *names: str) -> Any:
 
 
 def _words(value: Any) -> str:
-    return clean.text(value, 4000) if isinstance(value, str) else ""
+    return storable.text(value, 4000) if isinstance(value, str) else ""
 
 
 def _list(value: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What the orchestrator answers: the messages to show, what they mean, and where the workflow stands now."""
+"""What the orchestrator returns: the messages to show, what they mean, and where the workflow stands now."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from inturn.workflows.definition.model import WorkflowDefinition
 from inturn.workflows.messages import NormalizedMessage
 from inturn.workflows.parse import ParsedTurn
-from inturn.conversations.state import BusyTurn, Line, Status, WorkflowState
-from inturn.workflows.definition.model import WorkflowDefinition
+from inturn.workflows.state import BusyTurn, Line, Status, WorkflowState
 
 
 class Progress(BaseModel):
     current_step: int
-    """The number of the step that is worked on, from 1; of the last when all is collected."""
+    """The number of the current step, from 1; the last step when everything is collected."""
     total_steps: int
     percent_complete: int = Field(ge=0, le=100)
-    """100 only when it is completed."""
+    """100 only when the workflow is completed."""
 
     @classmethod
     def of(cls, state: WorkflowState, definition: WorkflowDefinition) -> Progress:
@@ -35,12 +35,12 @@ class TurnMeta(BaseModel):
 
 
 class StateView(BaseModel):
-    """What others may see of a state."""
+    """The part of a state that clients see."""
 
     status: Status
     current_phase: str
     current_step: str | None
-    """The id of the step; `None` when all is collected."""
+    """The id of the step; `None` when everything is collected."""
     collected_data: dict[str, Any]
     turn_count: int
     suggested_input_type: str | None
@@ -74,7 +74,7 @@ class WorkflowResponse(BaseModel):
     latency_ms: float
 
     def kept(self) -> dict[str, Any]:
-        """For its duplicate mark: the messages once."""
+        """Returns what its duplicate mark keeps: the messages only once."""
         return self.model_dump(mode="json", exclude={"parsed_turn": {"messages"}})
 
     @classmethod
@@ -97,6 +97,6 @@ class SessionView(BaseModel):
     progress: Progress
     history: list[Line]
     card: dict[str, Any] | None
-    """Of the step that is worked on, with what is known of it, if it has one."""
+    """The card of the current step, filled with what is known; `None` if the step has no card."""
     expires_in_s: float | None
-    """`None` while turns wait, and for one that is not adopted yet."""
+    """`None` while turns wait, and for a session that is not adopted yet."""

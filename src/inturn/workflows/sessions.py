@@ -1,4 +1,4 @@
-"""Sessions of workflows, as the states of lanes: starting, finding and looking at them, by their owners only."""
+"""Workflow sessions: each is the state of a lane. Starts, finds and shows them, to their owners only."""
 
 from __future__ import annotations
 
@@ -6,33 +6,38 @@ import logging
 import secrets
 from collections import OrderedDict
 from collections.abc import Mapping
+from types import NoneType
 from typing import Any
 
+from inturn.agents import storable
 from inturn.agents.protocol import Agent
 from inturn.app import InTurn
-from inturn.agents import storable as clean
-from inturn.workflows.config import OrchestratorConfig
-from inturn.visitors.message import nothing
-from inturn.conversations.looking import look
-from inturn.workflows.messages import NormalizedMessage
-from inturn.workflows.parse import ParsedTurn
-from inturn.conversations.plain import PREFIX, WorkflowStateStore
-from inturn.workflows.response import Progress, SessionView, StateView, TurnMeta, WorkflowResponse
-from inturn.conversations.state import BusyTurn, Owner, WorkflowState
-from inturn.errors import DefinitionError, LaneTimeout, StateMismatch, UnknownConversation
+from inturn.errors import (
+    ArgumentError,
+    DefinitionError,
+    DefinitionMissing,
+    LaneTimeout,
+    StateMismatch,
+    UnknownConversation,
+)
 from inturn.lanes import template
 from inturn.lanes.admin import LaneInfo
-from inturn.lanes.turn import Turn
 from inturn.lanes.inline import InlineBusy, InlineTurn
 from inturn.lanes.receipt import Receipt
+from inturn.lanes.turn import Turn
 from inturn.store import clock
 from inturn.store.lane import ident_of
+from inturn.workflows.config import OrchestratorConfig
 from inturn.workflows.definition.card import card_of
 from inturn.workflows.definition.model import StepDefinition, WorkflowDefinition
+from inturn.workflows.messages import NormalizedMessage
+from inturn.workflows.parse import ParsedTurn
+from inturn.workflows.response import Progress, SessionView, StateView, TurnMeta, WorkflowResponse
+from inturn.workflows.state import PLAIN_PREFIX, BusyTurn, Owner, WorkflowState, WorkflowStateStore
 
-log = logging.getLogger("inturn.conversations")
+log = logging.getLogger("inturn.workflows")
 
-MOST_OWNERS = 10_000
+MAX_OWNERS = 10_000
 
 
 def by_id(definition: WorkflowDefinition | Mapping[str, WorkflowDefinition]) -> Mapping[str, WorkflowDefinition]:
@@ -54,14 +59,16 @@ class Sessions:
         self.definitions = definitions
         self._plain = plain
         self._owners: OrderedDict[str, Owner] = OrderedDict()
-        """Of the sessions that were seen here last: they never change while a session lives."""
+        """The owners of the sessions last seen here: the owner of a session never changes."""
 
     async def start(self, owner: Owner, name: str | None, busy: BusyTurn, agent: Agent) -> WorkflowResponse:
         started_at = clock.now()
         definition = self.definition_named(name or next(iter(self.definitions)))
         state = WorkflowState(conversation_id=secrets.token_hex(16), definition=definition.id, owner=owner, busy=busy)
         state.stand_at(definition)
-        step = definition.steps[state.current_step % len(definition.steps)]  # where nothing is required, the first
+        step = definition.steps[
+            state.current_step % len(definition.steps)
+        ]  # the first step if no step requires anything
         if first := step.missing({}):
             state.suggested_input_type, state.choices = first[0].type, list(first[0].choices)
         messages = opening(definition, step)
@@ -85,29 +92,29 @@ class Sessions:
         config = self._config
         return self._app.turn(
             lane(conversation_id), message_id=turn_id, busy=busy, wait=None if busy == "reject" else config.wait,
-            state=WorkflowState, initial=nothing, state_ttl=config.state_ttl, dedup_window=config.dedup_window,
+            state=WorkflowState, initial=NoneType, state_ttl=config.state_ttl, dedup_window=config.dedup_window,
             ttl=config.lease, time_limit=config.time_limit,
         )  # fmt: skip
 
     async def must_be_of(self, conversation_id: str, owner: Owner | None) -> None:
-        """Before a turn is asked for: whoever is not its owner must not make the conversation busy either."""
+        """Raises `UnknownConversation` before a turn is asked for: only its owner may make the conversation busy."""
         if owner is None:
             return
-        # one that is known here may have ended since, and its name may be used again by another service
+        # only a match is trusted: a session known here may have ended, and another service may have reused its id
         if self._owners.get(conversation_id) != owner:
             await self.peek(conversation_id, owner)
 
     def _know(self, state: WorkflowState) -> None:
         self._owners[state.conversation_id] = state.owner
         self._owners.move_to_end(state.conversation_id)
-        if len(self._owners) > MOST_OWNERS:
+        if len(self._owners) > MAX_OWNERS:
             self._owners.popitem(last=False)
 
     async def load(self, turn: Turn[Any], conversation_id: str, owner: Owner | None) -> WorkflowState:
-        """The state that the turn holds; one that is found only in the plain layout is adopted with its commit."""
+        """Returns the state of the turn. Its commit adopts a state that is found only in the plain layout."""
         state: WorkflowState | None = turn.state
         state = must_own(state or await self._found_plain(conversation_id, owner), conversation_id, owner)
-        state.stand_at(self.definition_of(state))  # the definition may have changed, and others may have written it
+        state.stand_at(self.definition_of(state))  # the definition may have changed, or another service wrote the state
         return state
 
     async def _found_plain(self, conversation_id: str, owner: Owner | None) -> WorkflowState | None:
@@ -118,21 +125,21 @@ class Sessions:
         except StateMismatch as error:
             if owner is None:
                 raise
-            log.warning("%s", error)  # whose it is cannot be read, so it is nobody's
+            log.warning("%s", error)  # its owner cannot be read, so it belongs to nobody
             return None
         try:
             return None if found is None else must_own(found, conversation_id, owner).adopted()
-        except clean.NotPlain as error:
-            raise StateMismatch(f"{PREFIX}{conversation_id}", str(error), is_lane=False) from error
+        except storable.NotStorable as error:
+            raise StateMismatch(f"{PLAIN_PREFIX}{conversation_id}", str(error), is_lane=False) from error
 
     async def peek(self, conversation_id: str, owner: Owner | None) -> WorkflowState:
-        """As it is stored, without a turn."""
+        """Returns the state as it is stored, without a turn."""
         return (await self._look(conversation_id, owner))[0]
 
     async def view(self, conversation_id: str, owner: Owner | None, agent: Agent) -> SessionView:
         state, info = await self._look(conversation_id, owner)
         definition = self.definition_of(state)
-        state.stand_at(definition)  # as its next turn will find it
+        state.stand_at(definition)  # as the next turn will find it
         return SessionView(
             conversation_id=conversation_id,
             agent=agent.name,
@@ -147,7 +154,8 @@ class Sessions:
         )
 
     async def _look(self, conversation_id: str, owner: Owner | None) -> tuple[WorkflowState, LaneInfo]:
-        state, info = await look(self._app, lane(conversation_id), WorkflowState)
+        info = await self._app.lanes.inspect(lane(conversation_id), limit=1)
+        state = info.state_as(WorkflowState)
         if state is None:
             found = await self._found_plain(conversation_id, owner)
             return must_own(found, conversation_id, owner), info
@@ -155,15 +163,18 @@ class Sessions:
         return state, info
 
     async def is_kept(self, conversation_id: str, turn_id: str) -> bool:
-        """Whether the response of that turn can still be had. When its window is over, its messages are new again."""
+        """Whether the response of that turn is still kept. After its duplicate window, its messages are new again."""
         became = await self._app.process.store.attend(lane(conversation_id), ident_of("", turn_id))
         return became.status == "done"
 
     def receipt(self, conversation_id: str, turn_id: str) -> Receipt:
-        return Receipt("duplicate", lane(conversation_id), "", turn_id, 0, self._app.runtime)
+        key = lane(conversation_id)
+        return Receipt(status="duplicate", key=key, handler="", id=turn_id, _runtime=self._app.runtime)
 
     async def first_response(self, receipt: Receipt, owner: Owner | None) -> WorkflowResponse:
-        """Of a turn that was committed, or that runs now. `ResultExpired` if it has failed, or is not kept any more."""
+        """Returns the response of a turn that was committed, or that runs now. Raises `ResultExpired` if it failed, or
+        is no longer kept.
+        """
         try:
             kept = await receipt.result(timeout=self._config.wait)
         except TimeoutError as error:
@@ -174,7 +185,7 @@ class Sessions:
         return response
 
     async def forget_plain(self, conversation_id: str) -> None:
-        """Or the session that was ended would be found there, and adopted anew."""
+        """Deletes the plain copy, so that an ended session is not found there and adopted again."""
         if self._plain is not None:
             await self._plain.delete(conversation_id)
 
@@ -183,21 +194,19 @@ class Sessions:
             return self.definitions[name]
         except KeyError:
             known = ", ".join(self.definitions)
-            raise ValueError(f"definition={name!r}: there is no such workflow; there are {known}") from None
+            raise ArgumentError("definition", f"there is no such workflow; there are {known}", name) from None
 
     def definition_of(self, state: WorkflowState) -> WorkflowDefinition:
         try:
             return self.definitions[state.definition]
         except KeyError:
-            raise DefinitionError(
-                [f"conversation {state.conversation_id!r} is in workflow {state.definition!r}, which is not loaded"]
-            ) from None
+            raise DefinitionMissing(state.conversation_id, state.definition) from None
 
 
 def lane(conversation_id: str) -> str:
     try:
         return template.key(f"conversation:{conversation_id}")
-    except ValueError:  # what cannot be a key was never started
+    except ValueError:  # no session has an id that cannot be a key
         raise UnknownConversation(conversation_id[:100]) from None
 
 
@@ -214,7 +223,7 @@ def current_card(state: WorkflowState, definition: WorkflowDefinition) -> dict[s
 
 
 def opening(definition: WorkflowDefinition, step: StepDefinition) -> list[NormalizedMessage]:
-    """What a session begins with, from the definition's own words."""
+    """Returns the first messages of a session, from the definition's own words."""
     question = " ".join([step.prompt, *(field.prompt for field in step.missing({})[:1])]).strip()
     words = "\n\n".join(filter(None, (definition.welcome, question)))
     messages = [NormalizedMessage(id="welcome", text=words)]

@@ -1,30 +1,34 @@
 """Microsoft Copilot Studio, through the official client.
 
-The service keeps the conversation; what is kept here is its id, in `ask.memory`. One that the service no longer knows
-is begun anew, once.
+The service keeps the conversation. Only its id is kept here, in `ask.memory`. If the service no longer knows it, a new
+one is started, once.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from inturn.agents.activity import Activity
-from inturn.agents.copilot_errors import error_told, is_gone
-from inturn.agents.copilot_stream import Pieces
+from inturn.agents.call import watched
+from inturn.agents.copilot.stream import Pieces
+from inturn.agents.failure import short
 from inturn.agents.protocol import Ask
-from inturn.agents.watched import watched
-from inturn.errors import AgentError, AgentUnavailable, MissingExtra
+from inturn.errors import AgentError, AgentRejected, AgentUnavailable, MissingExtra
 
 if TYPE_CHECKING:
     from microsoft_agents.copilotstudio.client import ConnectionSettings, CopilotClient
 
 _ID = "conversation_id"
+_TOLD = re.compile(r"\berror code:\s*(?P<code>\w+)[\s.]+conversation id:", re.IGNORECASE)
+"""The message of the system topic `On Error`: it looks like an answer, and is an error."""
+_FILTERED = re.compile(r"ContentFiltered|OpenAI(?!RateLimit)\w+")
 
 
 class CopilotStudioAgent:
-    """`token`: a text, or an async function that gives the one that is valid now. A client brings its own."""
+    """`token`: a text, or an async function that returns the one that is valid now. A client has its own."""
 
     def __init__(
         self,
@@ -35,13 +39,13 @@ class CopilotStudioAgent:
         name: str = "copilot_studio",
     ) -> None:
         try:
-            from inturn.agents.copilot import client as copilot_link
+            from inturn.agents.copilot import client
         except ImportError as error:
             raise MissingExtra("the Copilot Studio agent", "copilot") from error
         self.name = name
         self._timeout = timeout
-        self._module = copilot_link
-        self._link = copilot_link.Link(settings_or_client, token, timeout)
+        self._module = client
+        self._link = client.Link(settings_or_client, token, timeout)
 
     def ask(self, ask: Ask) -> AsyncIterator[Activity]:
         return watched(self.name, self._answer(ask), self._timeout)
@@ -64,7 +68,7 @@ class CopilotStudioAgent:
         known = ask.memory.get(_ID)
         is_new = not known or not isinstance(known, str)
         if is_new:
-            # Its greeting is asked for only if there is nothing else to say: it would swallow the first question.
+            # Asks for the greeting only if there is nothing to send: it would swallow the first question.
             for activity in await self._start(ask, greets=not said):
                 yield activity
         while said:
@@ -74,7 +78,7 @@ class CopilotStudioAgent:
                         yield activity
                 return
             except self._module.StatusError as error:
-                if is_new or not is_gone(error.status, error.said):
+                if is_new or not error.is_conversation_gone:
                     raise
             is_new = True
             del ask.memory[_ID]
@@ -85,7 +89,7 @@ class CopilotStudioAgent:
         stream = await self._link.start(call, greets=greets)
         greeting = [activity async for activity in self._read(ask, stream)]
         if not call.conversation_id:
-            raise AgentUnavailable(self.name, "began a conversation without saying which")
+            raise AgentUnavailable(self.name, "started a conversation without giving its id")
         ask.memory[_ID] = call.conversation_id
         return greeting if greets else []
 
@@ -104,7 +108,7 @@ class CopilotStudioAgent:
                     continue
                 if activity.type == "endOfConversation":
                     ask.memory.pop(_ID, None)
-                failed = error_told(self.name, activity.text) if activity.type == "message" else None
+                failed = _error_told(self.name, activity.text) if activity.type == "message" else None
                 if failed is not None:
                     raise failed
                 yield activity
@@ -113,7 +117,17 @@ class CopilotStudioAgent:
 
 
 def _said(ask: Ask) -> dict[str, Any]:
-    """What to send: the data of a card, or words; nothing if there is nothing to say."""
+    """Returns what to send: the data of a card, or words; empty if there is nothing to say."""
     if ask.card is not None:
         return {"value": dict(ask.card)}
     return {"text": ask.query} if ask.query else {}
+
+
+def _error_told(agent: str, text: str) -> AgentError | None:
+    """Returns the error that a message of the bot reports: a limit, a fault of the service, or a filter."""
+    found = _TOLD.search(text)
+    if found is None:
+        return None
+    if _FILTERED.fullmatch(found["code"]):
+        return AgentRejected(agent, "refused to answer", short(text))
+    return AgentUnavailable(agent, "failed inside the service", short(text))

@@ -1,4 +1,4 @@
-"""The embedded agent: no key, no network, no guessing. The same words in the same place get the same answer.
+"""The offline agent: no key, no network, no guessing. The same words in the same situation get the same answer.
 
 It fills a workflow from what the user writes, and chats from the definition's own texts.
 """
@@ -12,13 +12,14 @@ from datetime import date
 from typing import Any
 
 from inturn.agents.activity import Activity, card_attachment
-from inturn.agents.protocol import Ask
-from inturn.agents.replying.chat import chat
-from inturn.agents.replying.reply import Reply
+from inturn.agents.call import watched
+from inturn.agents.offline.free_chat import chat
+from inturn.agents.offline.wording import Reply
 from inturn.agents.offline.workflow import walk
-from inturn.agents.watched import watched
-from inturn.workflows.definition.model import WorkflowDefinition
+from inturn.agents.protocol import Ask
+from inturn.errors import ArgumentError
 from inturn.workflows.definition.load import default_definition
+from inturn.workflows.definition.model import WorkflowDefinition
 
 _CHUNK = 6
 _WORDS = re.compile(r"\S+\s*|\s+")
@@ -37,8 +38,8 @@ class OfflineAgent:
         pace_s: float = 0.0,
     ) -> None:
         if not 0.0 <= pace_s <= 10.0:
-            raise ValueError(f"pace_s={pace_s!r}: must be a number of seconds from 0 to 10")
-        self._definition = definition or default_definition()
+            raise ArgumentError("pace_s", "must be a number of seconds from 0 to 10", pace_s)
+        self._definition = definition
         self._today = today
         self._pace_s = pace_s
 
@@ -46,15 +47,20 @@ class OfflineAgent:
         return watched(self.name, self._answer(ask))
 
     async def _answer(self, ask: Ask) -> AsyncGenerator[Activity, None]:
-        place = ask.situation
-        reply = chat(ask, self._definition) if place is None else walk(ask, place, self._today())
+        situation = ask.situation
+        reply = self._chat(ask) if situation is None else walk(ask, situation, self._today())
         async for piece in self._pieces(reply.text):
             yield piece
         for activity in _messages(reply):
             yield activity
 
+    def _chat(self, ask: Ask) -> Reply:
+        if self._definition is None:
+            self._definition = default_definition()  # only here: the packaged example is YAML, and needs its extra
+        return chat(ask, self._definition)
+
     async def aclose(self) -> None:
-        """There is nothing to close."""
+        """Has nothing to close."""
 
     async def _pieces(self, text: str) -> AsyncIterator[Activity]:
         found = _WORDS.findall(text)

@@ -1,4 +1,4 @@
-"""Which of a field's choices is meant: by its words, its number, the beginning of it, or nearly so."""
+"""Finds which of a field's choices an answer means: by its words, its number, its beginning, or a near match."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _NUMBER = re.compile(r"(?:option|choice|number|no\.?|nr\.?|#)?\s*#?\s*([0-9]{1,4
 _PLACE = re.compile(rf"(?:the\s)?({'|'.join(_ORDINALS)}|last)(?:\s(?:one|option|choice))?[.!]?", re.IGNORECASE)
 _NOT = frozenset(["not", "isn't", "no", "never", "without", "don't", "dont"])
 _WEAK = frozenset(["cannot", "can't", "cant", "not", "no", "never", "only"])
-"""Words of a label that alone do not tell it from another: `we cannot work` says nothing of some people."""
+"""Words that do not single out a label: `we cannot work` may mean `Nobody can work` or `Some people cannot work`."""
 _SAME = (
     {"phone", "telephone", "call", "ring"}, {"email", "mail"}, {"chat", "live-chat"}, {"people", "ppl"},
     {"cannot", "can't", "cant"},
 )  # fmt: skip
 EVERYDAY = frozenset(["nobody", "some", "people", "work", "something", "else", "only", "question", "problem"])
-"""Of a longer label, a word that means something else where nobody asked for the field."""
+"""Words of longer labels that mean something else unless the field was asked for."""
 _CLOSE = 0.8
-_LONGEST = 80
+_MAX_PHRASE = 80
 
 
 class Ambiguous(ValueError):
@@ -32,7 +32,7 @@ class Ambiguous(ValueError):
 
 
 def choose(choices: Sequence[str], phrase: str) -> str | None:
-    """The choice that an answer to the question means; `None` if there is none. Raises `Ambiguous`."""
+    """Returns the choice that an answer to the question means, or `None`. Raises `Ambiguous` if several fit."""
     phrase = phrase.strip(" .!?,;:\"'")
     same = [choice for choice in choices if apart(choice) == apart(phrase) and words(phrase)]
     if same:
@@ -49,7 +49,7 @@ def choose(choices: Sequence[str], phrase: str) -> str | None:
 
 
 def named(choices: Sequence[str], text: str) -> list[str]:
-    """The choices whose whole label stands in the text, unless it says `not` in front of it."""
+    """Returns the choices whose whole label occurs in the text without a `not` in front of it."""
     said = apart(text)
     found = {}
     for choice in choices:
@@ -66,17 +66,17 @@ def named(choices: Sequence[str], text: str) -> list[str]:
 
 
 def apart(text: str) -> list[str]:
-    """`Self-employed` is also written as two words."""
+    """Splits at hyphens too: people also write `Self-employed` as two words."""
     return [part for word in words(text) for part in word.split("-")]
 
 
 def has_words(text: str, label: object) -> bool:
-    """The label stands in the text, whatever is said of it."""
+    """Whether the label occurs in the text, whatever is said about it."""
     return isinstance(label, str) and f" {' '.join(words(label))} " in f" {' '.join(words(text))} "
 
 
 def is_everyday(choice: str) -> bool:
-    """A label that people write without meaning it: one small word such as `Other`."""
+    """Whether people write the label without meaning the choice: a small word such as `Other`."""
     label = words(choice)
     return all(word in STOP or word in ("other", "others", "else", "none", "question") for word in label)
 
@@ -95,10 +95,10 @@ def _by_place(choices: Sequence[str], phrase: str) -> str | None:
 
 
 def _by_words(choices: Sequence[str], phrase: str) -> list[str]:
-    """Choices that have every word of a short answer, or begin with it; small words count only alone."""
+    """Returns the choices that begin with a short answer or have all its words. Small words count only on their own."""
     said = words(phrase)[:12]
     telling = [word for word in said if word not in STOP and word not in _LEAD] or said
-    if not telling or len(phrase) > _LONGEST or _NOT & set(said):
+    if not telling or len(phrase) > _MAX_PHRASE or _NOT & set(said):
         return []
     begins = [choice for choice in choices if choice.casefold().startswith(phrase.casefold())]
     if begins and len(phrase) >= 2:
@@ -107,7 +107,7 @@ def _by_words(choices: Sequence[str], phrase: str) -> list[str]:
     by_word = [[choice for choice in choices if _has(choice, word)] for word in telling if word not in _WEAK]
     if len(fitting) == 1 and fitting in by_word:
         return fitting
-    # `chat or phone`, `we cannot work`: each word means choices, and none of the words means one that all of them fit
+    # `chat or phone`, `we cannot work`: each word fits some choice, but no single choice is meant by all of them
     return [choice for choice in choices if any(choice in each for each in by_word)] if all(by_word) else []
 
 
@@ -118,7 +118,7 @@ _LEAD = frozenset([
 
 
 def _has(choice: str, word: str) -> bool:
-    """`login` is in `Cannot log in`, too."""
+    """Also finds `login` in `Cannot log in`."""
     own = words(choice)
     if any(word in same and same & set(own) for same in _SAME):
         return True
@@ -127,7 +127,7 @@ def _has(choice: str, word: str) -> bool:
 
 
 def _nearly(choices: Sequence[str], phrase: str) -> list[str]:
-    if len(phrase) > _LONGEST or _NOT & set(words(phrase)):
+    if len(phrase) > _MAX_PHRASE or _NOT & set(words(phrase)):
         return []
     said = [word for word in words(phrase) if word not in STOP and word not in _LEAD]
     best, fitting = _CLOSE, []
@@ -141,7 +141,7 @@ def _nearly(choices: Sequence[str], phrase: str) -> list[str]:
 
 
 def _labels(choice: str) -> list[list[str]]:
-    """The whole label, and each word of it that tells."""
+    """Returns the whole label, and each telling word of it."""
     return [words(choice), *([each] for each in words(choice) if each not in _WEAK)]
 
 
@@ -150,7 +150,7 @@ def _likeness(label: Sequence[str], said: Sequence[str]) -> float:
     if len(one) < 3 or len(other) < 3 or one in STOP:
         return 0.0
     if 2 * min(len(one), len(other)) <= _CLOSE * (len(one) + len(other)):
-        # their lengths alone say that they are not near, and comparing is slow
+        # comparing is slow, and lengths that differ so much rule out a match
         return 0.0
     matcher = SequenceMatcher(None, one, other, autojunk=False)
     return matcher.ratio() if matcher.quick_ratio() > _CLOSE else 0.0

@@ -1,4 +1,4 @@
-"""Dates as people write them. What could be two dates is refused with both, never guessed."""
+"""Dates as people write them. Words that could mean two dates are refused, and both are named; nothing is guessed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from inturn.agents.reading.spoken import WORDS as NUMBERS
+from inturn.agents.offline.numbers import NUMBER_WORDS
 
 _MONTHS = [
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
@@ -18,7 +18,7 @@ _MONTH = (
     r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|"
     r"sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
 )
-_COUNT = rf"(?P<count>[0-9]{{1,4}}|an?|{'|'.join(NUMBERS)})"
+_COUNT = rf"(?P<count>[0-9]{{1,4}}|an?|{'|'.join(NUMBER_WORDS)})"
 _UNIT = r"(?P<unit>day|week|month|year)s?"
 _HOURS = r"(?P<unit>hour|hr|minute|min)s?"
 _VERSION = re.compile(r"\b(?:version|release|build|v)\.?\s*$", re.IGNORECASE)
@@ -28,12 +28,12 @@ _NEAR = {
     "tomorrow": 1, "the day after tomorrow": 2, "day after tomorrow": 2,
 }  # fmt: skip
 _CLEARLY = timedelta(days=120)
-"""A day without its year is the nearest one if that is no farther away; else it is asked for."""
+"""A day without a year means the nearest such day if that is within this distance. Otherwise it is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundDate:
-    """A date in a text, or `why` the words there are none."""
+    """A date in a text; or, with `value` None, `why` the words are not a date."""
 
     start: int
     end: int
@@ -49,10 +49,10 @@ class _Now:
 
 
 def dates_in(text: str, today: date, *, is_past: bool = False, is_coming: bool = False) -> list[FoundDate]:
-    """All dates of a text in their order; where two readings overlap, the first and longest one counts.
+    """Returns all dates of a text in order. Where two readings overlap, the first and longest one counts.
 
-    `is_past`: the day cannot lie ahead, so that `friday` is the last one, and `for 3 days` is a day, too.
-    `is_coming`: it lies ahead, so that `friday` is the next one.
+    `is_past`: the day cannot lie in the future, so `friday` means the last one, and `for 3 days` gives a day too.
+    `is_coming`: the day lies in the future, so `friday` means the next one.
     """
     found: list[FoundDate] = []
     now = _Now(today, is_past, is_coming)
@@ -64,7 +64,7 @@ def dates_in(text: str, today: date, *, is_past: bool = False, is_coming: bool =
         try:
             found.append(FoundDate(match.start(), match.end(), read(match, now)))
         except (ValueError, OverflowError) as error:
-            why = str(error) if str(error).endswith("?") else "is no date of the calendar"
+            why = str(error) if str(error).endswith("?") else "is not a calendar date"
             found.append(FoundDate(match.start(), match.end(), None, why))
     return found
 
@@ -87,7 +87,7 @@ def _day_first(match: re.Match[str], now: _Now) -> date:
 
 
 def _year(said: str, now: _Now) -> int:
-    """Of two digits it is the year that is near: born in `85`, delivered in `27`."""
+    """Two digits mean the year that is near: born in `85`, delivered in `27`."""
     year = int(said.lstrip("'"))
     if len(said) == 4:
         return year
@@ -137,7 +137,7 @@ def _away(match: re.Match[str], now: _Now) -> date:
 
 
 def _from_then(match: re.Match[str], now: _Now) -> date:
-    """`A week from friday`."""
+    """Reads `a week from friday`."""
     base = match["base"].casefold()
     ahead = (_DAYS.index(base) - now.today.weekday() - 1) % 7 + 1 if base in _DAYS else _NEAR.get(base, 0)
     return _moved(now.today + timedelta(days=ahead), _count(match), match["unit"].casefold())
@@ -148,14 +148,14 @@ def _hours(match: re.Match[str], now: _Now) -> date:
     days, rest = divmod(minutes, 24 * 60)
     day = now.today - timedelta(days=days)
     if rest > 6 * 60:
-        # what time it is where the user sits is not known
+        # the user's local time is not known
         raise ValueError(f"could be {day - timedelta(days=1)} or {day}: which one?")
     return day
 
 
 def _count(match: re.Match[str]) -> int:
     said = match["count"].casefold()
-    return int(said) if said.isdecimal() else NUMBERS.get(said, 1)
+    return int(said) if said.isdecimal() else NUMBER_WORDS.get(said, 1)
 
 
 def _moved(today: date, count: int, unit: str) -> date:
@@ -216,4 +216,4 @@ _LASTING: list[tuple[re.Pattern[str], Read]] = [
     (_pattern(rf"(?:for|over)\s(?:(?:about|the\s(?:last|past))\s)?{_COUNT}\s{_UNIT}(?:\snow)?"), _away),
     (_pattern(rf"for\s(?:(?:about|the\s(?:last|past))\s)?{_COUNT}\s{_HOURS}(?:\snow)?"), _hours),
 ]
-"""How long it has been so: a day only where something began."""
+"""Durations such as `for 3 days`: they give a day only for a field that asks when something began."""

@@ -1,18 +1,37 @@
-"""The sentences of the offline agent."""
+"""What the offline agent says: a reply before it becomes activities, and the sentences that it is made of."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from inturn.agents.reading.place import Refused
-from inturn.agents.offline.free_chat import name_of
+from inturn.agents.offline.extraction import Refused
 from inturn.agents.offline.words import quoted
-from inturn.agents.replying.reply import choices_of
 from inturn.workflows.definition.model import FieldDefinition, WorkflowDefinition
 
 UNSENT = "Nothing was sent, and nothing will be before you say yes."
-_MOST = 200
+_MAX_SHOWN = 200
+
+
+@dataclass(slots=True)
+class Reply:
+    """One answer of the agent, as data."""
+
+    text: str
+    data: dict[str, Any] = field(default_factory=dict)
+    next_action: Literal["ask", "confirm", "complete"] | None = None
+    """`None` in free chat."""
+    prompt: str = ""
+    choices: list[str] = field(default_factory=list)
+    input_type: str = ""
+    cards: list[dict[str, Any]] = field(default_factory=list)
+    suggested: list[str] = field(default_factory=list)
+    """Answers that the user can give by a click."""
+
+
+def choices_of(asked: FieldDefinition) -> list[str]:
+    return ["Yes", "No"] if asked.type == "boolean" else list(asked.choices)
 
 
 def question(asked: FieldDefinition, collected: Mapping[str, Any]) -> str:
@@ -30,7 +49,7 @@ def choices(asked: FieldDefinition) -> str:
 
 
 def noted(found: Mapping[str, Any], before: Mapping[str, Any], asked: str, definition: WorkflowDefinition) -> str:
-    """Says what was understood, so that a wrong reading is seen at once."""
+    """Says what was understood, so that the user notices a wrong reading at once."""
     changed = [name for name in found if name in before and before[name] != found[name]]
     new = [name for name in found if name not in before]
     said = [f"I changed {_label(definition, name)} to {shown(found[name])}." for name in changed]
@@ -38,15 +57,15 @@ def noted(found: Mapping[str, Any], before: Mapping[str, Any], asked: str, defin
         said.append("Thank you.")
     elif new:
         said.append("I noted " + ", ".join(f"{_label(definition, name)}: {shown(found[name])}" for name in new) + ".")
-    return " ".join(said) or "That is what I have already."
+    return " ".join(said) or "That is what I already have."
 
 
 def refused(each: Refused) -> str:
     if each.why.startswith("could be"):
         return f"{quoted(each.said)} {each.why}"
-    # a pattern is written for machines
-    why = "does not have the form that is needed" if each.why.startswith("must match") else each.why
-    return f"I cannot take {quoted(each.said)} for {each.field.title}: it {why}{'' if why[-1] in '?!' else '.'}"
+    # a pattern is not meant for people
+    why = "is not in the required format" if each.why.startswith("must match") else each.why
+    return f"I cannot use {quoted(each.said)} for {each.field.title}: it {why}{'' if why[-1] in '?!' else '.'}"
 
 
 def summary(definition: WorkflowDefinition, collected: Mapping[str, Any]) -> str:
@@ -59,6 +78,11 @@ def topics(definition: WorkflowDefinition) -> str:
     return f"You can ask me about: {', '.join(names)}." if names else ""
 
 
+def name_of(topic: str) -> str:
+    """A topic may be several phrases, separated by commas. The first one is its name."""
+    return topic.partition(",")[0].strip()
+
+
 def unknown(definition: WorkflowDefinition) -> str:
     return " ".join(part for part in ("I do not know the answer to that.", topics(definition)) if part)
 
@@ -67,7 +91,7 @@ def shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     text = " ".join(str(value).split())
-    return text if len(text) <= _MOST else text[: _MOST - 1] + "…"
+    return text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 1] + "…"
 
 
 def _label(definition: WorkflowDefinition, name: str) -> str:

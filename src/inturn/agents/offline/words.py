@@ -1,4 +1,4 @@
-"""Words of a text: tidied, cut into sentences and clauses, reduced to stems that can be compared."""
+"""The words of a text: tidied, cut into sentences and clauses, reduced to stems; and its e-mail addresses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 MAX_READ = 8000
-"""More of a message than this many characters is not read: no field takes so much."""
+"""How many characters of a message are read. No field takes more."""
 
 _SAME = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "“": '"', "”": '"', "‐": "-", "‑": "-", "−": "-", "\xa0": " "})  # noqa: RUF001
 _BLANKS = re.compile(r"[^\S\n]+")
@@ -35,7 +35,7 @@ STOP = frozenset([
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A part of the message, by where it stands."""
+    """A part of the message, with its position."""
 
     text: str
     start: int
@@ -43,7 +43,7 @@ class Span:
 
 
 def tidy(text: str) -> str:
-    """One kind of quotes and blanks, and nothing that cannot be encoded."""
+    """Uses one kind of quotes and blanks, and replaces what cannot be encoded."""
     text = text[:MAX_READ].encode("utf-8", "replace").decode("utf-8").translate(_SAME)
     return _BLANKS.sub(" ", _CONTROLS.sub(" ", text.replace("\r", "\n"))).strip()
 
@@ -53,7 +53,7 @@ def sentences(text: str) -> list[Span]:
 
 
 def clauses(sentence: Span) -> list[Span]:
-    """Parts between commas, `and` and `but`; a comma inside `30, 2026` joins, and so does the `and` of `5 and 10`."""
+    """Splits at commas, `and` and `but`, except at the comma of `30, 2026` and the `and` of `5 and 10`."""
     return _cut(sentence, _CLAUSE)
 
 
@@ -77,7 +77,7 @@ def words(text: str) -> list[str]:
 
 
 def stem(word: str) -> str:
-    """Near enough to compare `affects`, `affected` and `affecting`."""
+    """Good enough to match `affects`, `affected` and `affecting`."""
     word = word.removesuffix("'s")
     for ending in ("ing", "ies", "ed", "es", "s", "e", "y"):
         if word.endswith(ending) and len(word) - len(ending) >= 3:
@@ -86,11 +86,25 @@ def stem(word: str) -> str:
 
 
 def stems(text: str) -> set[str]:
-    """What the text is about: its words without the small ones."""
+    """Returns the stems of the words that say what the text is about, without the small ones."""
     return {stem(word) for word in words(text) if word not in STOP}
 
 
 def quoted(text: str) -> str:
-    """A user's words in our answer, short."""
+    """Quotes the user's words in our answer, shortened."""
     line = " ".join(text.split()).rstrip(".")
     return f"“{line if len(line) <= 60 else line[:57] + '…'}”"
+
+
+# Every part has a maximum length, so no text makes the search slow.
+_ADDRESS = re.compile(
+    r"""(?<![\w.+-])(?:mailto:)?(?P<address>[^\s@<>()\[\],;:"“”]{1,64}@[^\W_](?:[\w-]{0,62})(?:\.[^\W_][\w-]{0,62}){1,8})"""
+)
+
+
+def emails_in(text: str) -> list[Span]:
+    return [
+        Span(match["address"].lstrip("'"), match.start(), match.end())
+        for match in _ADDRESS.finditer(text)
+        if len(match["address"]) <= 254
+    ]

@@ -1,31 +1,41 @@
-"""One turn through a workflow: read what the user wrote, say what was understood, ask for what is missing."""
+"""One turn through a workflow: reads what the user wrote, says what was understood, asks for what is missing.
+
+When all is there it asks whether that is right. It completes only at a yes that is nothing but a yes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
-from inturn.agents.protocol import Ask, Situation
-from inturn.agents.offline.agent import small_talk as leads
-from inturn.agents.offline.fields import aliases, asks_for_change, mentioned, wants_to_change
-from inturn.agents.offline.extraction import read_message
-from inturn.agents.reading.objections import objection
-from inturn.agents.reading.place import Place, Reading, Refused
-from inturn.agents.reading.polarity import is_plain, yes_or_no
+from inturn.agents.offline import small_talk, wording
+from inturn.agents.offline.choices import has_words, named
+from inturn.agents.offline.extraction import MessageContext, Reading, Refused, read_message
+from inturn.agents.offline.fields import (
+    aliases,
+    asks_for_change,
+    is_agreement,
+    mentioned,
+    says_only,
+    wants_to_change,
+)
 from inturn.agents.offline.free_chat import answer_to
+from inturn.agents.offline.wording import Reply, choices_of
 from inturn.agents.offline.words import quoted, tidy, words
-from inturn.agents.offline.agent import wording
-from inturn.agents.replying.corrections import agreement_against, choice_named, field_to_change
-from inturn.agents.replying.notes import CHANGE, CONFIRM, Notes
-from inturn.agents.replying.reply import Reply, choices_of
+from inturn.agents.offline.yes_no import is_plain, objection, yes_or_no
+from inturn.agents.protocol import Ask, Situation
 from inturn.workflows.definition.card import card_of
-from inturn.workflows.definition.model import FieldDefinition, WorkflowDefinition
-from inturn.workflows.prose import is_prose
+from inturn.workflows.definition.model import FieldDefinition, WorkflowDefinition, is_prose
+
+_CONFIRM = "(confirm)"
+_CHANGE = "(change)"
+_AGREEING = frozenset(["agree", "agreed", "consent", "accept"])
 
 
 def walk(ask: Ask, situation: Situation, today: date) -> Reply:
-    """The answer to one turn. What must be remembered is written to `ask.memory`."""
+    """Returns the answer to one turn, and writes what must be remembered to `ask.memory`."""
     turn = _Turn(ask, situation, today)
     reply = turn.reply()
     turn.notes.write(ask.memory)
@@ -39,17 +49,19 @@ class _Turn:
         self.before: Mapping[str, Any] = situation.collected
         self.today = today
         self.text = tidy(ask.text)
-        self.notes = Notes.read(ask.memory, situation.definition)
+        self.notes = _Notes.read(ask.memory, situation.definition)
         self.is_first = not ask.history and not self.notes.entered
         self.pending = self.notes.pending(self.definition, self.before)
-        all_there = not any(step.missing(self.before) for step in self.definition.steps)
-        unnoted = self.pending is None or situation.phase == "confirm"
-        self.confirming = all_there and (self.notes.asked in (CONFIRM, CHANGE) or (self.notes.asked == "" and unnoted))
+        is_all_there = not any(step.missing(self.before) for step in self.definition.steps)
+        is_due = self.pending is None or situation.phase == "confirm"
+        self.is_confirming = is_all_there and (
+            self.notes.asked in (_CONFIRM, _CHANGE) or (self.notes.asked == "" and is_due)
+        )
 
     @property
     def asked(self) -> FieldDefinition | None:
-        """What the user was asked for last; without a note of it, what would be asked for now."""
-        return self.definition.by_name.get(self.notes.asked) or (None if self.confirming else self.pending)
+        """What the user was asked for last; if that was not noted, what would be asked for now."""
+        return self.definition.by_name.get(self.notes.asked) or (None if self.is_confirming else self.pending)
 
     def reply(self) -> Reply:
         if self.ask.card is not None:
@@ -58,16 +70,16 @@ class _Turn:
             return self._go_on([self.definition.welcome] if self.is_first else [])
         if self.asked is not None and self.text.casefold() in {choice.casefold() for choice in self.asked.choices}:
             return self._read()
-        match leads.command(self.text):
+        match small_talk.command(self.text):
             case "back":
                 return self._back()
-            case "skip" if not self.confirming:
+            case "skip" if not self.is_confirming:
                 return self._skip()
             case "help":
                 return self._go_on(self._help())
-        if leads.is_thanks(self.text) and not self.confirming:
+        if small_talk.is_thanks(self.text) and not self.is_confirming:
             return self._go_on(["You are welcome."])
-        return self._confirm() if self.confirming else self._read()
+        return self._confirm() if self.is_confirming else self._read()
 
     def _card(self, data: Mapping[str, Any]) -> Reply:
         found: dict[str, Any] = {}
@@ -87,14 +99,13 @@ class _Turn:
             return self._back()
         if action == "skip" and not found:
             return self._skip()
-        if not found and self.confirming and action in ("confirm", "yes", "submit"):
+        if not found and self.is_confirming and action in ("confirm", "yes", "submit"):
             return self._complete()
-        return self._go_on(said if found or said else ["There was nothing in it that I could take."], found)
+        return self._go_on(said if found or said else ["There was nothing in it that I could use."], found)
 
     def _read(self) -> Reply:
         asked = self.asked
-        last = self.definition.by_name.get(self.notes.last)
-        reading = read_message(self.text, Place(self.definition, self.before, asked, last, self.today))
+        reading = self._reading(asked, last=self.definition.by_name.get(self.notes.last))
         if asked is not None and self._declines(asked) and reading.found.keys() <= {asked.name}:
             return self._skip()
         wanted = wants_to_change(self.text, self._known()) if not reading.found else None
@@ -102,7 +113,7 @@ class _Turn:
             return self._ask_again(wanted, [])
         said = self._answers(reading, asked)
         if not reading.found and not said:
-            if leads.is_greeting(self.text):
+            if small_talk.is_greeting(self.text):
                 return self._go_on([self.definition.welcome if self.is_first else "Hello again!"])
             answer = self._request()
             said = [answer] if answer else self._refusals(reading, asked)
@@ -110,8 +121,14 @@ class _Turn:
             said += [wording.refused(each) for each in reading.refused]
         return self._go_on(said, reading.found)
 
+    def _reading(self, asked: FieldDefinition | None, last: FieldDefinition | None) -> Reading:
+        context = MessageContext(
+            definition=self.definition, collected=self.before, asked=asked, last=last, today=self.today
+        )
+        return read_message(self.text, context)
+
     def _declines(self, asked: FieldDefinition) -> bool:
-        """`No`, or `no special wishes`, to a text that may be left out."""
+        """Whether it declines a text that may be left out: `no`, or `no special wishes`."""
         is_optional = asked.type == "text" and not asked.required
         return is_optional and yes_or_no(self.text, aliases(asked)) is False
 
@@ -122,13 +139,13 @@ class _Turn:
         return said
 
     def _answers(self, reading: Reading, asked: FieldDefinition | None) -> list[str]:
-        """Answers to what the user asked. A question that nobody can answer may be the very text that was asked for."""
+        """Answers the user's questions. One without an answer may itself be the text that was asked for."""
         said = []
         for each in reading.questions:
-            prose = asked is not None and is_prose(asked) and asked.name not in reading.found
-            share = 0.5 if prose else 0.0
+            wants_prose = asked is not None and is_prose(asked) and asked.name not in reading.found
+            share = 0.5 if wants_prose else 0.0
             answer = answer_to(each, self.definition.answers, self.definition.about, share=share)
-            if answer is None and prose and asked is not None:
+            if answer is None and wants_prose and asked is not None:
                 try:
                     reading.found[asked.name] = asked.check(self.text)
                 except ValueError as error:
@@ -138,7 +155,7 @@ class _Turn:
         return list(dict.fromkeys(said))
 
     def _request(self) -> str | None:
-        """`I want to talk to a human` is no question, and asks for something all the same."""
+        """Answers what is not a question but asks for something: `I want to talk to a human`."""
         if is_plain(self.text) or len(words(self.text)) > 20:
             return None
         return answer_to(self.text, self.definition.answers, share=0.6)
@@ -164,22 +181,22 @@ class _Turn:
         if asked.required:
             return self._go_on(["I need this one to go on."])
         self.notes.skipped.append(asked.name)
-        return self._go_on(["All right, we leave that out."])
+        return self._go_on(["All right, we will leave that out."])
 
     def _confirm(self) -> Reply:
-        """Completes at a yes that is nothing but a yes; whatever else is said is a correction, or asked back."""
+        """Completes at a yes that is nothing but a yes. Anything else is a correction, or is asked about."""
         decision = yes_or_no(self.text, is_fact=False)
-        doubted = None if decision is None else agreement_against(decision, self.text, self._known(), self.before)
+        doubted = None if decision is None else _agreement_against(decision, self.text, self._known(), self.before)
         if decision is not None and doubted is None:
             return self._decide(decision)
-        reading = read_message(self.text, Place(self.definition, self.before, None, None, self.today))
-        choice = choice_named(self.text, self._known())
+        reading = self._reading(asked=None, last=None)
+        choice = _choice_named(self.text, self._known())
         found = reading.found or ({choice[0].name: choice[1]} if choice and choice[2] else {})
         refused = [wording.refused(each) for each in reading.refused]
         if found:
             return self._go_on(refused, found)
-        wanted = doubted or field_to_change(self.text, self._known(), self.before) or (choice[0] if choice else None)
-        if wanted is None and self.notes.asked == CHANGE:
+        wanted = doubted or _field_to_change(self.text, self._known(), self.before) or (choice[0] if choice else None)
+        if wanted is None and self.notes.asked == _CHANGE:
             wanted = mentioned(self.text, self._known())
         unsent = [wording.UNSENT] if objection(self.text) else []
         if wanted is not None:
@@ -193,38 +210,45 @@ class _Turn:
         sorry = f"I did not understand {quoted(self.text)}."
         if objection(self.text) == "wrong" or asks_for_change(self.text):
             return self._what_to_change(unsent)
-        if self.notes.asked == CHANGE:
+        if self.notes.asked == _CHANGE:
             return self._what_to_change(unsent or [sorry])
         answer = self._request()
         return self._go_on([*unsent, answer or ("" if unsent else f"{sorry} Please say yes or no.")])
 
     def _decide(self, decision: bool) -> Reply:
-        if self.notes.asked == CHANGE:
+        if self.notes.asked == _CHANGE:
             if not decision:
-                return self._go_on(["All right, nothing is changed."])
+                return self._go_on(["All right, nothing was changed."])
             return self._what_to_change([f"I did not understand {quoted(self.text)}."])
         return self._complete() if decision else self._what_to_change([])
 
     def _what_to_change(self, said: list[str]) -> Reply:
-        self.notes.asked = CHANGE
+        self.notes.asked = _CHANGE
         prompt = "What should I change?"
         titles = [each.title for each in self._known()]
-        return Reply(_join([*said, prompt]), {}, "ask", prompt, titles, "text", [], titles)
+        return Reply(
+            text=_join([*said, prompt]),
+            next_action="ask",
+            prompt=prompt,
+            choices=titles,
+            input_type="text",
+            suggested=titles,
+        )
 
     def _known(self) -> list[FieldDefinition]:
         return [each for each in self.definition.fields() if each.name in self.before]
 
     def _complete(self) -> Reply:
         self.notes.asked = ""
-        return Reply(self.definition.done or "Thank you, that is all.", {}, "complete")
+        return Reply(self.definition.done or "Thank you, that is all.", next_action="complete")
 
     def _ask_again(self, wanted: FieldDefinition, said: list[str]) -> Reply:
-        """For a field that is filled already, or was left out."""
+        """Asks for a field that is filled already, or was skipped."""
         self.notes.skipped = [name for name in self.notes.skipped if name != wanted.name]
         return self._question(wanted, said, self.before, {})
 
     def _go_on(self, said: list[str], found: dict[str, Any] | None = None) -> Reply:
-        """Says what is to be said, and asks for the next thing, or whether all is right."""
+        """Says what there is to say, then asks for the next field, or whether everything is right."""
         found = {name: found[name] for name in self.definition.by_name if name in found} if found else {}
         collected = {**self.before, **found}
         if found:
@@ -237,11 +261,20 @@ class _Turn:
             pending = still
         if pending is not None:
             return self._question(pending, said, collected, found)
-        self.notes.asked = CONFIRM
+        self.notes.asked = _CONFIRM
         prompt = self.definition.confirm or "Is all of this right?"
-        passed = self._passed(len(self.definition.steps), collected)
-        text = _join([*said, *passed[0]]) + f"\n\n{wording.summary(self.definition, collected)}\n\n{prompt}"
-        return Reply(text.strip(), found, "confirm", prompt, ["Yes", "No"], "boolean", passed[1], ["Yes", "No"])
+        prompts, cards = self._passed(len(self.definition.steps), collected)
+        text = _join([*said, *prompts]) + f"\n\n{wording.summary(self.definition, collected)}\n\n{prompt}"
+        return Reply(
+            text=text.strip(),
+            data=found,
+            next_action="confirm",
+            prompt=prompt,
+            choices=["Yes", "No"],
+            input_type="boolean",
+            cards=cards,
+            suggested=["Yes", "No"],
+        )
 
     def _question(
         self, asked: FieldDefinition, said: list[str], collected: Mapping[str, Any], found: dict[str, Any]
@@ -252,13 +285,19 @@ class _Turn:
         prompt = wording.question(asked, collected)
         offered = choices_of(asked)
         skip = [] if asked.required or asked.name in collected else ["Skip"]
-        text = _join([*said, *prompts, prompt])
         return Reply(
-            text, found, "ask", prompt, offered, asked.type, cards, [*offered, *skip] if offered or skip else []
+            text=_join([*said, *prompts, prompt]),
+            data=found,
+            next_action="ask",
+            prompt=prompt,
+            choices=offered,
+            input_type=asked.type,
+            cards=cards,
+            suggested=[*offered, *skip],
         )
 
     def _passed(self, end: int, collected: Mapping[str, Any]) -> tuple[list[str], list[dict[str, Any]]]:
-        """What the steps say that are entered now; one whose fields are all known already is passed in silence."""
+        """Returns prompts and cards of the steps that are entered now. A step whose fields are all known is silent."""
         prompts, cards = [], []
         for step in self.definition.steps[:end]:
             if step.id in self.notes.entered:
@@ -274,3 +313,76 @@ class _Turn:
 
 def _join(parts: list[str]) -> str:
     return " ".join(part for part in parts if part)
+
+
+@dataclass(slots=True)
+class _Notes:
+    """What the agent remembers between turns: what it asked for last, what was skipped, which steps were entered.
+
+    `asked` is the name of a field, `_CONFIRM`, `_CHANGE` or ''.
+    """
+
+    asked: str = ""
+    last: str = ""
+    skipped: list[str] = field(default_factory=list)
+    entered: list[str] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, memory: Mapping[str, Any], definition: WorkflowDefinition) -> _Notes:
+        """Reads what still fits the definition, which may be newer than the memory."""
+        names, steps = definition.by_name, {step.id for step in definition.steps}
+        asked, last = memory.get("asked"), memory.get("last")
+        return cls(
+            asked if isinstance(asked, str) and (asked in names or asked in (_CONFIRM, _CHANGE)) else "",
+            last if isinstance(last, str) and last in names else "",
+            _known(memory.get("skipped"), names),
+            _known(memory.get("entered"), steps),
+        )
+
+    def write(self, memory: dict[str, Any]) -> None:
+        memory.update(asked=self.asked, last=self.last, skipped=self.skipped, entered=self.entered)
+
+    def pending(self, definition: WorkflowDefinition, collected: Mapping[str, Any]) -> FieldDefinition | None:
+        """Returns what to ask for: the first missing field. An optional one counts unless it was skipped."""
+        for each in definition.fields():
+            if each.name not in collected and (each.required or each.name not in self.skipped):
+                return each
+        return None
+
+
+def _known(names: object, among: object) -> list[str]:
+    found = names if isinstance(names, list) and isinstance(among, dict | set) else []
+    return [name for name in found if isinstance(name, str) and name in among]  # type: ignore[operator]
+
+
+def _choice_named(text: str, known: Sequence[FieldDefinition]) -> tuple[FieldDefinition, str, bool] | None:
+    """Returns a label that only one field has, and whether nothing else is said, unlike in `the website, too`."""
+    hits = [(each, choice) for each in known for choice in named(each.choices, text)]
+    if len(hits) != 1:
+        return None
+    field, choice = hits[0]
+    return field, choice, says_only(text, words(choice), aliases(field))
+
+
+def _field_to_change(text: str, known: Sequence[FieldDefinition], values: Mapping[str, Any]) -> FieldDefinition | None:
+    """Returns the field that a message without a value wants to change."""
+    wanted = wants_to_change(text, known)
+    if wanted is not None or not objection(text):
+        return wanted
+    # `I withdraw my consent`, and `great, but not the API`
+    chosen = [each for each in known if each.choices and has_words(text, values[each.name])]
+    return mentioned(text, [each for each in known if each.type == "boolean"]) or (
+        chosen[0] if len(chosen) == 1 else None
+    )
+
+
+def _agreement_against(
+    decision: bool, text: str, known: Sequence[FieldDefinition], values: Mapping[str, Any]
+) -> FieldDefinition | None:
+    """Returns an agreement that contradicts the message: `I consent`, from somebody who did not consent before."""
+    said = set(words(text))
+    for each in known:
+        differs = each.type == "boolean" and is_agreement(each) and values[each.name] is not decision
+        if differs and ("consent" in said or (decision and _AGREEING & said)):
+            return each
+    return None

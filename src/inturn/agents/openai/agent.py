@@ -1,6 +1,6 @@
-"""Any OpenAI-compatible endpoint, through the official package: chat completions, streamed, by schema in a workflow.
+"""Any OpenAI-compatible endpoint, through the official package: streamed chat completions, by schema in a workflow.
 
-One client for all calls, without the package's own retries: trying again is the lane's job.
+One client serves all calls, without the package's own retries: retrying is the lane's job.
 """
 
 from __future__ import annotations
@@ -13,22 +13,18 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from inturn.agents.activity import Activity
+from inturn.agents.call import watched
 from inturn.agents.failure import by_status, short
-from inturn.agents.openai_chunk import read_chunk, stream_error
-from inturn.agents.openai.prompt import messages
+from inturn.agents.openai.prompt import messages, response_format
+from inturn.agents.openai.stream import Joiner, ReplyScanner, Thoughts, answer_of, read_chunk, stream_error
 from inturn.agents.protocol import Ask
-from inturn.agents.reply import Joiner, ReplyScanner
-from inturn.agents.schema import response_format
-from inturn.agents.structured import answer_of
-from inturn.agents.thoughts import Thoughts
-from inturn.agents.watched import watched
 from inturn.errors import AgentError, AgentRejected, AgentTimeout, AgentUnavailable, MissingExtra, SettingsError
 
 if TYPE_CHECKING:
     import openai
 
 CONNECT_S = 10.0
-"""A connection that is not there by then will not come, whatever time an answer may take."""
+"""A connection that takes longer will not come, however long an answer may take."""
 _AFTER_S = 1.0
 _ABOUT_FORMAT = re.compile(r"response[ _]?format|json[ _]?schema", re.IGNORECASE)
 
@@ -36,7 +32,7 @@ log = logging.getLogger("inturn.agents")
 
 
 class OpenAIAgent:
-    """`client`: an `AsyncOpenAI` of your own, which stays yours to close; else one is made."""
+    """`client`: an `AsyncOpenAI` of your own, which you close yourself. Without it the agent makes one."""
 
     def __init__(
         self,
@@ -64,10 +60,10 @@ class OpenAIAgent:
         except openai.OpenAIError as error:
             raise SettingsError(f"the OpenAI agent: {error}") from error
         self._client = made.with_options(max_retries=0)
-        self._completions = self._client.chat.completions  # imports half the package: now, not in the first call
+        self._completions = self._client.chat.completions  # imports half the package: do it now, not in the first call
         self._openai = openai
         self._without_schema: set[str] = set()
-        """The definitions whose schema the endpoint does not take: it is told in words."""
+        """The definitions whose schema the endpoint refused. It is told them in words."""
 
     def ask(self, ask: Ask) -> AsyncIterator[Activity]:
         return watched(self.name, self._answer(ask), self._timeout)
@@ -104,7 +100,7 @@ class OpenAIAgent:
                     self._must_stream(stream.response.headers.get("content-type", ""))
         except (AgentError, asyncio.CancelledError):
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a provider makes of its stream, it is translated
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong with a provider's stream is translated
             raise self._translated(error, has_begun) from self._harmless(error)
         if refusal:
             raise AgentRejected(self.name, "refused to answer", self._said(refusal))
@@ -113,7 +109,7 @@ class OpenAIAgent:
         yield self._whole(text, finish, scanner)
 
     async def _opened(self, ask: Ask) -> Any:
-        """The stream of an answer. An endpoint that does not take the schema is asked again, with it in words."""
+        """Opens the stream of an answer. An endpoint that refuses the schema is asked again, with it in words."""
         request = self._request(ask)
         try:
             return await self._completions.create(**request)
@@ -122,7 +118,7 @@ class OpenAIAgent:
             if ask.situation is None or not is_about_it:
                 raise
         name = ask.situation.definition.id
-        log.warning("agent %r does not take the JSON schema of %r: it is told it in words", self.name, name)
+        log.warning("agent %r refuses the JSON schema of %r; describing it in words instead", self.name, name)
         self._without_schema.add(name)
         return await self._completions.create(**self._request(ask))
 
@@ -142,7 +138,7 @@ class OpenAIAgent:
             raise AgentUnavailable(self.name, "did not answer with a stream of events", self._said(content_type))
 
     async def _run_out(self, stream: Any) -> None:
-        """Read to the end, so that the connection can be used again; the answer does not depend on it."""
+        """Reads to the end, so that the connection can be reused. The answer does not depend on it."""
         with suppress(Exception):
             async with asyncio.timeout(_AFTER_S):
                 async for _ in stream:
@@ -156,7 +152,7 @@ class OpenAIAgent:
         answer = answer_of(text)
         if answer is None and (finish == "length" or scanner.has_reply):
             said = "its token limit is reached" if finish == "length" else ""
-            raise AgentUnavailable(self.name, "gave an answer that is cut off or no valid JSON", said)
+            raise AgentUnavailable(self.name, "gave an answer that is cut off or not valid JSON", said)
         return answer or Activity.said(text)
 
     def _translated(self, error: Exception, has_begun: bool) -> AgentError:
@@ -171,19 +167,21 @@ class OpenAIAgent:
         if isinstance(error, sdk.APIError):
             code = error.body.get("code") if isinstance(error.body, dict) else None
             return stream_error(self.name, code, self._said(_message(error)))
-        return AgentUnavailable(self.name, "sent what cannot be read", self._said(f"{type(error).__name__}: {error}"))
+        return AgentUnavailable(
+            self.name, "sent something that cannot be read", self._said(f"{type(error).__name__}: {error}")
+        )
 
     def _said(self, text: str) -> str:
         return short(text, [self._client.api_key])
 
     def _harmless(self, error: Exception) -> Exception | None:
-        """The error as a cause, unless a log of it would show the key."""
+        """Returns the error as a cause, unless logging it would show the key."""
         key = self._client.api_key
         return None if key and key in f"{error}{error.__cause__}" else error
 
 
 def _message(error: openai.APIError) -> str:
-    """The provider's own sentence, if its error has one."""
+    """Returns the provider's own sentence, if its error has one."""
     body = error.body
     if isinstance(body, dict) and isinstance(body.get("message"), str):
         return str(body["message"])

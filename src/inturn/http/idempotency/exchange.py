@@ -1,7 +1,7 @@
-"""One run of the application, whose response is held back until it is settled what becomes of it.
+"""One run of the application. Its response is held back until it is decided whether it is kept.
 
-Nothing reaches the client before `let_go`. Until then the application does not hear that the client went away: what it
-has begun it may finish, and the repeat gets its response.
+Nothing reaches the client before `let_go`. Until then the application does not learn that the client went away: it may
+finish what it has begun, and the repeat gets its response.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Held(NamedTuple):
     """`None`: it cannot be held back."""
     why: str = ""
     asks_for_repeat: bool = False
-    """It refuses, and says when to come again."""
+    """It refuses the request, and says when to retry."""
 
 
 class Exchange:
@@ -31,9 +31,10 @@ class Exchange:
         app: ASGIApp,
         scope: Scope,
         body: bytes,
+        *,
         receive: Receive,
         send: Send,
-        most: int,
+        limit: int,
         streams: Collection[bytes],
     ) -> None:
         self.scope = _without_response_extensions(scope)
@@ -43,7 +44,7 @@ class Exchange:
         self._body: bytes | None = body
         self._receive_from_client = receive
         self._send_to_client = send
-        self._most = most
+        self._limit = limit
         self._streams = streams
         self._start: Event | None = None
         self._chunks: list[bytes] = []
@@ -65,22 +66,22 @@ class Exchange:
     async def response(self) -> Held:
         """Run the application until its response is whole, or turns out to be one that cannot be held back."""
         task = self._task = asyncio.create_task(self._run())
-        # whoever waits for it may be cancelled meanwhile, and then nobody asks for its error
+        # if the waiting task is cancelled meanwhile, nobody else collects its error
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
             await asyncio.wait((task, self._held), return_when=asyncio.FIRST_COMPLETED)
         except BaseException:
-            # our turn ends when this goes on, and the application must not outlive it
+            # our turn ends here, and the application must not outlive it
             await self._stop()
             raise
         return self._held.result() if self._held.done() else Held(0)
 
     async def let_go(self) -> None:
-        """Send what was held back, let the rest through as it comes, and see the application to its end."""
+        """Send what was held back, let the rest through as it comes, and wait for the application to end."""
         assert self._task is not None, "it runs before its response is let go"
         try:
             await self._send_held()
-        except OSError as error:  # the client is gone: that is for the application to hear
+        except OSError as error:  # the client is gone, and the application learns it from its next send
             self._failure = error
         self._is_let_go.set()
         await self._task
@@ -111,7 +112,7 @@ class Exchange:
             await self._send_to_client(event)
 
     def _take(self, event: Event) -> bool:
-        """Keep this part of the response. Answers whether that settles what it is."""
+        """Keep this part of the response. Returns whether that settles what it is."""
         kind = event["type"]
         if kind == "http.response.start" and self._start is None:
             self._start = event
@@ -122,8 +123,8 @@ class Exchange:
             self._chunks.append(chunk)
             self._size += len(chunk)
             self._is_whole = not event.get("more_body", False)
-            if self._size > self._most:
-                self._settle(None, f"it was longer than {self._most} bytes")
+            if self._size > self._limit:
+                self._settle(None, f"it was longer than {self._limit} bytes")
             elif self._is_whole:
                 headers = [(bytes(name), bytes(value)) for name, value in self._start.get("headers", ())]
                 self._settle(Response(self._start["status"], headers, b"".join(self._chunks)))
@@ -156,7 +157,7 @@ class Exchange:
 
 
 def _without_response_extensions(scope: Scope) -> Scope:
-    """Files, trailers and early hints would go past what is held back, so they are not offered."""
+    """Files, trailers and early hints would bypass what is held back, so they are not offered."""
     inner = dict(scope)
     if "extensions" in inner:
         offered = inner["extensions"] or {}

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from inturn.errors import TooLarge
-from inturn.lanes import text
 from inturn.http.asgi import Headers, Send
+from inturn.lanes import codec
 
-MAX_RESPONSE = (text.MAX_RESULT - 16 * 1024) * 3 // 4
+MAX_RESPONSE = (codec.MAX_RESULT - 16 * 1024) * 3 // 4
 """A body of this size, in base64, leaves 16 KiB of a result for the headers."""
 
-# The connection's own (RFC 9110, 7.6.1), and the moment's own: the server that replays says its own date.
+# What belongs to one connection (RFC 9110, 7.6.1), or to one moment: the server that replays sets its own date.
 _NOT_KEPT = {
     b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade",
     b"date", b"age", b"server", b"content-length", b"idempotency-replayed", b"idempotency-kept",
@@ -37,7 +37,7 @@ class Response:
 
 
 def written(response: Response, omitted: Collection[bytes]) -> dict[str, Any] | None:
-    """What the commit will keep of it; `None` if that is more than a result may hold."""
+    """What the commit keeps of it; `None` if that is more than a result may hold."""
     left_out = _NOT_KEPT.union(omitted)
     for name, value in response.headers:
         if name.lower() == b"connection":  # it may name further headers of this one connection
@@ -52,14 +52,14 @@ def written(response: Response, omitted: Collection[bytes]) -> dict[str, Any] | 
         "body": base64.b64encode(response.body).decode(),
     }
     try:
-        text.write(kept, "the response", text.MAX_RESULT)
+        codec.write_json(kept, "the response", codec.MAX_RESULT)
     except TooLarge:
         return None
     return kept
 
 
 def spent(why: str) -> dict[str, Any]:
-    """What is kept of a response that cannot be kept: that there was one."""
+    """Returns the note that a response was sent but could not be kept, and why."""
     return {"not_kept": why}
 
 

@@ -1,7 +1,7 @@
 """`IdempotencyMiddleware`: a request with an `Idempotency-Key` runs once, and a repeat gets the first response.
 
 It is one inline turn: the lane is caller and key, the message is what was asked for, the result is the response. The
-response goes out after the commit that keeps it; if the process dies before, the next request runs.
+response goes out after the commit that keeps it. If the process dies before that, the next request runs.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from inturn import arguments
 from inturn.app import LANE_TTL, TIME_LIMIT, InTurn
 from inturn.errors import (
+    ArgumentTypeError,
     CommitUnknown,
     DuplicateMessage,
     HandlerTimeout,
@@ -22,45 +24,42 @@ from inturn.errors import (
     ResultExpired,
     StoreUnavailable,
 )
-from inturn.lanes import handler as handlers
-from inturn import arguments
-from inturn.web import problem as problems
-from inturn.web import request as requests
-from inturn.http.idempotency import kept_response as responses
 from inturn.http.asgi import ASGIApp, Receive, Scope, Send
 from inturn.http.body_limit import MAX_BODY
-from inturn.web.caller import CallerOf, by_authorization
+from inturn.http.idempotency import kept_response
+from inturn.http.idempotency import request as requests
 from inturn.http.idempotency.exchange import Exchange, Held
-from inturn.web.key_header import key_of
-from inturn.web.problem import Problem
 from inturn.http.idempotency.kept_response import MAX_RESPONSE, Response
+from inturn.http.idempotency.request import CallerOf, by_authorization
+from inturn.http.problems import Problem
+from inturn.lanes import handler as handlers
 
-log = logging.getLogger("inturn.web")
+log = logging.getLogger("inturn.http")
 
 DAY_S = 86400.0
 STREAMS = ("text/event-stream", "multipart/x-mixed-replace")
-_COME_AGAIN = {401, 408, 425, 429}
+_RETRIED = {401, 408, 425, 429}
 
 F = TypeVar("F", bound=Callable[..., Any])
 Required = bool | Iterable[str] | Callable[[Scope], bool]
 
 
 def is_final(status: int) -> bool:
-    """Whether a repeat would be told the same: not after a fault of the server, nor where it is told to come again."""
-    return status < 500 and status not in _COME_AGAIN
+    """Whether a repeat would get the same answer: not after a server error, nor when the client is told to retry."""
+    return status < 500 and status not in _RETRIED
 
 
 class _NotKept(Exception):
-    """Rolls the turn back: the response goes out all the same, and a repeat runs again."""
+    """Rolls the turn back. The response goes out all the same, and a repeat runs again."""
 
 
 class IdempotencyMiddleware:
     """`IdempotencyMiddleware(app, turns)`, or `app.add_middleware(IdempotencyMiddleware, turns=turns)`.
 
     `required`: the path prefixes, or a function of the ASGI scope, where a request without a key gets 400. `scope`: who
-    calls, a function of the ASGI scope that answers `None` if it cannot tell. `keep`: seconds for which responses are
-    kept. `keeps`: which statuses are; a refusal with `Retry-After` never is. `omit_headers`: response headers that are
-    not kept.
+    is calling, a function of the ASGI scope that returns `None` if it cannot tell. `keep`: seconds for which responses
+    are kept. `keeps`: the statuses that are kept; a refusal with `Retry-After` never is. `omit_headers`: response
+    headers that are not kept.
     """
 
     def __init__(
@@ -86,7 +85,7 @@ class IdempotencyMiddleware:
         self._is_required = _required(required)
         self._caller_of = _function(scope, "scope")
         self._keeps = _function(keeps, "keeps")
-        self._keep_s = arguments.seconds(keep, "keep", most=handlers.MAX_WINDOW_S)
+        self._keep_s = arguments.seconds(keep, "keep", maximum=handlers.MAX_WINDOW_S)
         self._omit = frozenset(name.lower().encode("ascii") for name in _several(omit_headers, "omit_headers"))
         self._streams = frozenset(name.lower().encode("ascii") for name in _several(streams, "streams"))
         self._max_request = arguments.whole(max_request, "max_request", 0, 2**31)
@@ -99,9 +98,9 @@ class IdempotencyMiddleware:
             await self._app(scope, receive, send)
             return
         try:
-            key = key_of(scope)
+            key = requests.key_of(scope)
             if key is None and self._is_required(scope):
-                raise problems.key_missing()
+                raise Problem("key-missing")
             caller = None if key is None else self._caller(scope)
             body = None if key is None else await requests.read_body(scope, receive, self._max_request)
         except Problem as problem:
@@ -110,14 +109,16 @@ class IdempotencyMiddleware:
         if key is None or caller is None:
             await self._app(scope, receive, send)
         elif body is not None:
-            exchange = Exchange(self._app, scope, body, receive, send, self._max_response, self._streams)
+            exchange = Exchange(
+                self._app, scope, body, receive=receive, send=send, limit=self._max_response, streams=self._streams
+            )
             lane, asked = requests.lane_of(caller, key), requests.fingerprint(scope, key, body)
             await self._answer(exchange, lane, asked, send)
 
     def _caller(self, scope: Scope) -> str:
         caller = self._caller_of(scope)
         if not caller:
-            raise problems.caller_unknown()
+            raise Problem("caller-unknown")
         return caller
 
     async def _answer(self, exchange: Exchange, lane: str, asked: str, send: Send) -> None:
@@ -133,16 +134,16 @@ class IdempotencyMiddleware:
                 await first.replay(send)
 
     async def _once(self, exchange: Exchange, lane: str, asked: str) -> Response | None:
-        """The first response, if there was one. If not (`None`), ours may go out: it is kept, or not to be kept."""
+        """The first response, if there was one. `None`: there was none, and ours may go out, kept or not."""
         turn_of_key = self._turns.turn(
             lane, message_id=asked, busy="reject", state=dict, state_ttl=self._keep_s, dedup_window=self._keep_s,
             ttl=self._ttl, time_limit=self._time_limit,
         )  # fmt: skip
         try:
             async with turn_of_key as turn:
-                # The mark of a response belongs to what was asked for, and the state to the key: it says what that was.
+                # A kept response is found by what was asked for. The state belongs to the key, and says what that was.
                 if turn.state.get("asked", asked) != asked:
-                    raise problems.other_payload()
+                    raise Problem("other-payload")
                 exchange.scope["inturn.turn"] = turn
                 turn.result = self._judge(exchange, await exchange.response())
                 turn.state = {"asked": asked}
@@ -154,10 +155,10 @@ class IdempotencyMiddleware:
             raise _held_by(busy) from busy
         except NotReplicated as error:
             log.warning("unfinished key=%s: %s", lane, error)
-            raise problems.outcome_unknown() from error
+            raise _outcome_unknown() from error
         except StoreUnavailable as error:
             log.warning("refused key=%s: %s", lane, error)
-            raise problems.store_away() from error
+            raise _store_away() from error
         except (LeaseLost, HandlerTimeout, CommitUnknown) as error:
             log.warning("unfinished key=%s: %s", lane, error)
             raise _unfinished(error) from error
@@ -169,40 +170,69 @@ class IdempotencyMiddleware:
             raise _NotKept("the application ended without a response")
         if not self._keeps(held.status):
             raise _NotKept(f"a response with status {held.status} is not kept")
-        if held.asks_for_repeat:  # kept, it would be all that whoever does as it says ever gets
+        if held.asks_for_repeat:  # if it were kept, a client that does as it says would get nothing else
             raise _NotKept("it asks for a repeat, which has to run")
-        kept = held.response and responses.written(held.response, self._omit)
+        kept = held.response and kept_response.written(held.response, self._omit)
         if kept is None:
             exchange.note.append((b"idempotency-kept", b"false"))
-            return responses.spent(held.why or "its headers were too long")
+            return kept_response.spent(held.why or "its headers were too long")
         return kept
 
     @staticmethod
     async def _first(duplicate: DuplicateMessage) -> Response:
         try:
-            first = responses.read(await duplicate.receipt.result(timeout=0))
-        except (TimeoutError, ResultExpired):  # it runs; or it ended just now and kept nothing: the next repeat runs
-            raise problems.still_running() from None
+            first = kept_response.read(await duplicate.receipt.result(timeout=0))
+        except (TimeoutError, ResultExpired):  # it is running; or it has just ended and kept nothing
+            raise Problem("still-running") from None
         except StoreUnavailable as error:
-            raise problems.store_away() from error
+            raise _store_away() from error
         if isinstance(first, str):
-            raise problems.not_replayable(first)
+            raise _not_replayable(first)
         return first
 
 
 def _held_by(busy: LaneBusy | OwnLane) -> Problem:
-    if isinstance(busy, OwnLane):  # the application calls itself, with the key of the request that it is answering
-        return problems.still_running()
-    # a repeat of what runs is a duplicate, so whoever is only in the way asks for something else
-    return problems.stopped() if busy.stopped else problems.other_payload()
+    if isinstance(busy, OwnLane):  # the application calls itself with the key of the request that it is answering
+        return Problem("still-running")
+    # a repeat of the running request would be a duplicate, so this one asks for something else
+    return Problem("stopped") if busy.stopped else Problem("other-payload")
 
 
 def _unfinished(error: LeaseLost | HandlerTimeout | CommitUnknown) -> Problem:
     if isinstance(error, CommitUnknown):
-        return problems.outcome_unknown()
+        return _outcome_unknown()
     if isinstance(error, HandlerTimeout):
-        return problems.took_too_long(error.limit_s)
-    return problems.turn_lost()
+        told = f"It was stopped after {error.limit_s:g} s, and no response was kept."
+        return Problem("took-too-long", f"{told} A repeat with the same key runs it again.")
+    return Problem(
+        "turn-lost",
+        "It was stopped, or its response came too late to be kept, and a repeat may already be running instead. "
+        "Repeat the request with the same key: it gets the response that was kept, or runs again.",
+    )
+
+
+def _outcome_unknown() -> Problem:
+    return Problem(
+        "outcome-unknown",
+        "The request ran, and the store went away while its response was being kept. Repeat it with the same key: it "
+        "gets that response if it was kept, and runs again if not.",
+    )
+
+
+def _store_away() -> Problem:
+    return Problem(
+        "store-unavailable",
+        "The store that remembers requests with an Idempotency-Key does not answer. Nothing was done: repeat the "
+        "request later, with the same key.",
+    )
+
+
+def _not_replayable(why: str) -> Problem:
+    return Problem(
+        "not-replayable",
+        f"The operation ran, and its response was sent once, but {why}. It was not run again: look up its outcome in "
+        "another way, and use a new key only if it should happen once more.",
+    )
 
 
 def _required(required: Required) -> Callable[[Scope], bool]:
@@ -217,11 +247,11 @@ def _required(required: Required) -> Callable[[Scope], bool]:
 def _several(values: Iterable[str], field: str) -> list[str]:
     several: list[Any] = [values] if isinstance(values, str) else [*values]
     if not all(isinstance(value, str) and value.isascii() for value in several):
-        raise TypeError(f"{field}={values!r}: must be plain text, or a list of it")
+        raise ArgumentTypeError(field, "must be ASCII text, or a list of it", values)
     return several
 
 
 def _function(value: F, field: str) -> F:
     if not callable(value):
-        raise TypeError(f"{field}={value!r}: must be a function")
+        raise ArgumentTypeError(field, "must be a function", value)
     return value

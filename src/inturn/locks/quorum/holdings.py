@@ -1,29 +1,108 @@
-"""A thread that renews the leases of a quorum and watches over their deadlines.
+"""The servers of a quorum, and what this process holds there: renewed by one thread, dropped after a fork.
 
-It has an event loop and connections of its own, so that a blocked loop of the application loses nothing. It
-never touches a task: what has to happen is posted to the loop concerned. An error is logged, and it goes on.
+The thread has an event loop and connections of its own, so that the application loses nothing when its loop is blocked.
+It never touches a task: what has to happen is posted to the loop concerned. An error is logged, and the thread goes on.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
+import os
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from inturn import arguments, metrics
+from inturn.errors import ArgumentTypeError, MissingExtra
 from inturn.locks.quorum.lease import QuorumLease
-from inturn import metrics
+from inturn.process.process import new_process
 from inturn.process.registry import post
 from inturn.process.runner import Runner
 from inturn.store import clock
-from inturn.store.protocol import BEAT_S
+from inturn.store.limits import BEAT_S
 
 if TYPE_CHECKING:
-    from inturn.store.redis.quorum.store import QuorumStore
+    from inturn.store.redis.quorum.store import QuorumRefusal, QuorumStore
 
 log = logging.getLogger("inturn.heartbeat")
 
 NEVER = float("inf")
+
+_alive: WeakSet[QuorumHoldings] = WeakSet()
+
+
+class QuorumHoldings:
+    """It may be made anywhere, and connects when it is first used, also after `close`."""
+
+    def __init__(self, urls: Sequence[str], *, namespace: str = "inturn", timeout: arguments.Seconds = 0.5) -> None:
+        """`timeout`: seconds that a server may take to answer; less if the ttl of a lock is short."""
+        if isinstance(urls, str) or not urls or not all(isinstance(url, str) for url in urls):
+            raise ArgumentTypeError("urls", "must be a list of the URLs of at least one server")
+        self.size = len(urls)
+        self._store = _open(urls, arguments.name(namespace, "namespace"), arguments.ttl(timeout, "timeout"))
+        self._process = new_process()
+        self._numbers = itertools.count(1)
+        self._holding: dict[str, QuorumLease] = {}
+        self._renewal = Renewal(self._store, self._holding)
+        _alive.add(self)
+
+    async def attempt(self, name: str, ttl_s: float, is_renewed: bool) -> QuorumLease | QuorumRefusal | None:
+        """Ask once. Returns `None` if a majority said yes, but too late."""
+        token = f"{self._process}#{next(self._numbers)}"
+        answer = await self._store.acquire(name, token, ttl_s)
+        if isinstance(answer, tuple):
+            return answer
+        lease = QuorumLease(self._store, answer, ttl_s, is_renewed=is_renewed, ended=self._ended)
+        if lease.remaining() == 0.0:
+            lease.give_back()
+            return None
+        self._holding[token] = lease
+        self._renewal.watch(lease)
+        return lease
+
+    def _ended(self, lease: QuorumLease) -> None:
+        self._holding.pop(lease.token, None)
+
+    def held(self, tokens: Iterable[str]) -> list[QuorumLease]:
+        """Returns those of these leases that are ours."""
+        return [self._holding[token] for token in tokens if token in self._holding]
+
+    async def close(self) -> None:
+        """Give back what is held, and end the connections and the thread."""
+        for lease in list(self._holding.values()):
+            post(lease.loop, lease.lose, "the quorum was closed")
+            lease.give_back()
+        await asyncio.to_thread(self._renewal.stop)
+        await self._store.close()
+
+    def after_fork(self) -> None:
+        """In the child: the connections, thread, leases and name are the parent's, not ours."""
+        for lease in self._holding.values():
+            lease.disown("it belongs to the process that was forked")
+        self._holding.clear()
+        self._process = new_process()
+        self._store.forget()
+        self._renewal.forget()
+
+
+def _open(urls: Sequence[str], namespace: str, timeout_s: float) -> QuorumStore:
+    try:
+        from inturn.store.redis.quorum.store import QuorumStore
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.partition(".")[0] in ("redis", "hiredis"):
+            raise MissingExtra("a quorum of Redis servers", "redis") from error
+        raise
+    return QuorumStore(urls, namespace, timeout_s)
+
+
+def _after_fork() -> None:
+    for holdings in list(_alive):
+        holdings.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class Renewal:
@@ -34,14 +113,14 @@ class Renewal:
         self._runner = Runner("inturn-quorum")
 
     def watch(self, lease: QuorumLease) -> None:
-        """A lease was added to what is held. The thread looks once a beat: most need no word to it."""
+        """A lease was added. The thread looks once a beat, so only a short lease has to be announced to it."""
         if not self._runner.is_running:
             self._runner.start(self._look())
         if lease.ttl_s < 4 * BEAT_S:
             self._runner.start(self._watch(lease))
 
     async def _look(self) -> None:
-        await self._store.reach()  # while there is no hurry
+        await self._store.reach()  # connect now, while no renewal is urgent
         while True:
             for lease in list(self._holding.values()):
                 if lease not in self._watched:
@@ -49,7 +128,7 @@ class Renewal:
             await asyncio.sleep(BEAT_S)
 
     async def _watch(self, lease: QuorumLease) -> None:
-        """Until the lease is over. Nothing here waits for a reply beyond the lease's deadline."""
+        """Runs until the lease is over. Nothing here waits for a reply beyond the lease's deadline."""
         if lease in self._watched:
             return
         self._watched.add(lease)
@@ -63,15 +142,15 @@ class Renewal:
                 try:
                     renews_at = await self._renew(lease)
                 except Exception:
-                    # whatever it was: a heartbeat that stops would end every lease
+                    # whatever it was: without renewals every lease would end
                     log.exception("renewal failed name=%s", lease.name)
                     renews_at = at + BEAT_S
             else:
-                # no longer than a beat at a time, because the time that a sleep takes stands still in suspend
+                # no longer than a beat at a time, because the clock of a sleep stands still in suspend
                 await asyncio.sleep(min(renews_at - at, lease.safe_until - at, BEAT_S))
 
     async def _renew(self, lease: QuorumLease) -> float:
-        """Answers when to do it again."""
+        """Returns when to do it again."""
         ttl_s = lease.ttl_s
         patience_s = min(self._store.patience_s(ttl_s), lease.safe_until - clock.now())
         answer = await self._store.extend(lease.grant, ttl_s, patience_s)

@@ -1,4 +1,4 @@
-"""The right to run by a majority's word, until a time, renewed by a thread. When it is lost, its body is cancelled."""
+"""The right to run, granted by a majority until a time, renewed by a thread. If it is lost, its body is cancelled."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from inturn import arguments, metrics
 from inturn.errors import LeaseLost, StoreUnavailable
-from inturn import arguments
 from inturn.locks.body import Body
-from inturn import metrics
 from inturn.process.heartbeat import margin_s
 from inturn.store import clock
 
@@ -22,13 +21,13 @@ log = logging.getLogger("inturn.locks")
 
 
 def safe_until(sent_at: float, life_s: float) -> float:
-    """Counted from when the first question left, less what clocks may drift, less what a body needs to stop."""
+    """Counted from when the first request was sent, less what clocks may drift, less what a body needs to stop."""
     drift_s = life_s * 0.01 + 0.002
     return sent_at + life_s - drift_s - margin_s(life_s)
 
 
 class QuorumLease:
-    """What the holder holds. `fence` grows with every grant: pass it on to whatever you write to."""
+    """What the holder of the lock holds. `fence` grows with every grant: pass it on to whatever you write to."""
 
     def __init__(
         self,
@@ -74,12 +73,12 @@ class QuorumLease:
         return 0.0 if self.is_over else max(0.0, self.safe_until - clock.now())
 
     def check(self) -> None:
-        """Raise `LeaseLost` if the lease is lost. For bodies that cannot be cancelled."""
+        """Raises `LeaseLost` if the lease is lost. For bodies that cannot be cancelled."""
         if self.lost or (not self.is_released and self.remaining() == 0.0):
             raise LeaseLost(self.name, self.fence, self.why_lost or "no renewal in time")
 
     async def extend(self, additional_time: arguments.Seconds, replace_ttl: bool = False) -> bool:
-        """Prolong the life by so much, or (`replace_ttl`) to so much from now. It never becomes shorter."""
+        """Prolong its life by `additional_time`, or (`replace_ttl`) to that long from now. It never becomes shorter."""
         life_s = arguments.ttl(additional_time, "additional_time")
         self.check()
         if not replace_ttl:
@@ -94,7 +93,7 @@ class QuorumLease:
         return True
 
     def confirm(self, sent_at: float, life_s: float) -> None:
-        """A majority has prolonged it. Any thread."""
+        """A majority has prolonged it. May be called in any thread."""
         self.ends_at = max(self.ends_at, sent_at + life_s)
         self.safe_until = max(self.safe_until, safe_until(sent_at, life_s))
 
@@ -128,7 +127,7 @@ class QuorumLease:
         self._body = Body(asyncio.current_task())
 
     async def leave_body(self) -> bool:
-        """The body is over. Answers whether a cancellation that it saw was ours."""
+        """The body has ended. Returns whether a cancellation that it saw was ours."""
         try:
             return await self._body.leave()
         except asyncio.CancelledError:
@@ -136,13 +135,13 @@ class QuorumLease:
             raise
 
     def lose(self, why: str) -> None:
-        """On its loop: note it, and cancel the body. What is left of it ends by itself, since nobody renews it."""
+        """Note the loss, and cancel the body. Called on its loop. On the servers it expires, as nobody renews it."""
         if not self.is_over:
             self._note_loss(why)
             self._body.cancel(f"the lease on {self.name!r} was lost: {why}")
 
     def disown(self, why: str) -> None:
-        """After a fork: it is the parent's, and so is its body."""
+        """After a fork: the lease is the parent's, and so is its body."""
         self.why_lost = self.why_lost or why
         self.is_released = self._is_given_back = True
         self._body = Body(None)

@@ -1,4 +1,4 @@
-"""A lock by name on a quorum: asked for until a majority grants it, or the time to wait is over.
+"""`Quorum` and its locks: asked for until a majority grants it, or `wait` is over.
 
 Methods are named as in redis-py's `Lock`. Each task has its own hold. A cancelled acquire keeps nothing, and a
 cancelled release happens all the same.
@@ -11,14 +11,13 @@ import logging
 import random
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from inturn.errors import AlreadyHeld, LeaseLost, LockTimeout, NotHeld, StoreUnavailable
-from inturn import arguments
-from inturn.locks.quorum_holdings import QuorumHoldings
+from inturn import arguments, metrics
+from inturn.errors import AlreadyHeld, ArgumentError, LeaseLost, LockTimeout, NotHeld, StoreUnavailable
+from inturn.locks.quorum.holdings import QuorumHoldings
 from inturn.locks.quorum.lease import QuorumLease
-from inturn import metrics
-from inturn.process.identity import read_token
+from inturn.process.process import read_token
 from inturn.store import clock
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ log = logging.getLogger("inturn.locks")
 MIN_TTL_S = 0.1
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.02, 0.25
 AWAY_S = 5.0
-"""So long the majority may be away before a waiter is told, rather than left to wait."""
+"""How long the majority may be away before a waiter gets `StoreUnavailable`."""
 
 _OUTCOMES: dict[type[BaseException], str] = {
     LockTimeout: "timeout",
@@ -41,7 +40,7 @@ _OUTCOMES: dict[type[BaseException], str] = {
 class QuorumLock:
     """`async with quorum.lock("x") as lease:`, or `acquire` and `release`.
 
-    Made with URLs rather than by a `Quorum`, it has connections of its own, which end when it is released.
+    Made with URLs rather than by a `Quorum`, it has its own connections, which end when it is released.
     """
 
     def __init__(
@@ -57,7 +56,7 @@ class QuorumLock:
         self.name = arguments.name(name)
         self.ttl_s = arguments.ttl(ttl)
         if self.ttl_s < MIN_TTL_S:
-            raise ValueError(f"ttl={ttl!r}: must be at least {MIN_TTL_S} s, so that a majority can answer in it")
+            raise ArgumentError("ttl", f"must be at least {MIN_TTL_S} s, so that a majority can answer within it", ttl)
         self.wait_s = arguments.wait(wait)
         self.renew = renew
         self._is_shared = isinstance(urls, QuorumHoldings)
@@ -65,7 +64,7 @@ class QuorumLock:
         self._holds: dict[asyncio.Task[Any] | None, QuorumLease] = {}
 
     async def acquire(self, blocking: bool | None = None, blocking_timeout: arguments.Seconds | None = None) -> bool:
-        """Take the lock; `False` if it was not granted in time. `lease` then is what is held."""
+        """Take the lock. Returns `False` if it was not granted in time; otherwise `lease` is what is held."""
         wait_s = arguments.waits_for(blocking, blocking_timeout, self.wait_s)
         try:
             await self._take(wait_s)
@@ -74,11 +73,11 @@ class QuorumLock:
         return True
 
     async def take(self) -> QuorumLease:
-        """As `acquire`, but answers the lease, and raises `LockTimeout` if it was not granted in time."""
+        """As `acquire`, but returns the lease, and raises `LockTimeout` if it was not granted in time."""
         return await self._take(self.wait_s)
 
     async def release(self) -> None:
-        """Give back what this task holds. `NotHeld` if that is nothing, `LeaseLost` if it was lost."""
+        """Release what this task holds. `NotHeld` if it holds nothing, `LeaseLost` if the lease was lost."""
         lease = self._holds.pop(self.lease.task)
         try:
             await lease.release()
@@ -115,7 +114,7 @@ class QuorumLock:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # who leaves has entered, so a single hold is that of the one who leaves
+        # the task that leaves has entered, so if there is only one hold, it is this task's
         lease = self._holds.popitem()[1] if len(self._holds) == 1 else self._holds.pop(self.lease.task)
         try:
             is_ours = await lease.leave_body()
@@ -124,8 +123,8 @@ class QuorumLock:
             except (LeaseLost, StoreUnavailable) as failure:
                 if error is None or (is_ours and isinstance(error, asyncio.CancelledError)):
                     raise failure from error
-                # the body's own error must not be hidden by ours
-                log.warning("release name=%s after an error of the body: %s", self.name, failure)
+                # our error must not hide the body's own
+                log.warning("release name=%s after the body raised: %s", self.name, failure)
         finally:
             await self._rest()
 
@@ -158,7 +157,7 @@ class QuorumLock:
             away_since = (away_since or asked_at) if is_away else 0.0
             if left_s <= 0.0 or (is_away and at - away_since >= AWAY_S):
                 raise self._refused(answer, at - started_at)
-            # in random steps, so that those who split the votes among them do not meet again and again
+            # at random, so that callers who split the votes among them do not meet again and again
             await asyncio.sleep(min(random.uniform(pause_s / 4, pause_s), left_s))
             pause_s = min(pause_s * 2, LAST_PAUSE_S)
 
@@ -184,6 +183,33 @@ class QuorumLock:
         return error
 
     async def _rest(self) -> None:
-        """Connections of our own are not kept for nothing."""
+        """Closes our own connections when nothing is held any more."""
         if not self._is_shared and not self._holds:
             await self._quorum.close()
+
+
+class Quorum(QuorumHoldings):
+    """`quorum = Quorum([url1, url2, url3])`, and then `async with quorum.lock("x") as lease:`."""
+
+    def lock(
+        self,
+        name: str,
+        ttl: arguments.Seconds = 30,
+        wait: arguments.Seconds | None = None,
+        *,
+        renew: bool = True,
+    ) -> QuorumLock:
+        """`wait`: seconds to wait, `None` as long as it takes, `0` not at all.
+
+        The lease is renewed while this process lives; after a crash it ends within `ttl`. `renew=False` makes it
+        end after `ttl` in any case, unless it is extended.
+        """
+        return QuorumLock(self, name, ttl, wait, renew=renew)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -33,7 +33,7 @@ class Address:
         except ValueError as error:
             # the reason may quote what stands where a port should be: perhaps half of a password
             is_harmless = str(error).startswith(("Redis URL must", "Invalid value for"))
-            why = str(error) if is_harmless else "its host or port is odd"
+            why = str(error) if is_harmless else "its host or port cannot be read"
             raise SettingsError(
                 f"cannot read the Redis URL: {why} (in a user name or password, write / as %2F, @ as %40, : as %3A)"
             ) from None
@@ -69,10 +69,10 @@ class UrlParts(NamedTuple):
     """A URL that names several servers. `scheme` is that of each of them: redis or rediss."""
 
     scheme: str
-    userinfo: str
     hosts: list[str]
-    path: str
-    query: str
+    userinfo: str = ""
+    path: str = ""
+    query: str = ""
 
     def one(self, default_port: int = 6379) -> str:
         """The URL of the first."""
@@ -93,7 +93,7 @@ def split_url(url: str) -> UrlParts:
     named = hosts.split(",")
     if not all(named):
         raise SettingsError(f"the URL names no server, or an empty one; it is {scheme}://host:port,host:port/…")
-    return UrlParts(scheme.partition("+")[0], userinfo, named, slash + path, query)
+    return UrlParts(scheme.partition("+")[0], named, userinfo=userinfo, path=slash + path, query=query)
 
 
 def _keep_alive(sock: socket.socket) -> None:

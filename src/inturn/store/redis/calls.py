@@ -1,34 +1,176 @@
-"""Calling scripts on Redis: each is repeated until it is answered or its deadline has passed.
+"""Calling scripts on Redis: each call is repeated until it is answered or its deadline has passed.
 
 A call carries its deadline in server time, so that bytes which arrive after it change nothing. Within it a call may be
-repeated, because every script answers a repeat as it answered the first time.
+repeated, because every script answers a repeat as it answered the first call. Each event loop has connections of its
+own, which end with it: one to a server, or one to each node of a cluster.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import hiredis
 
-from inturn.errors import NotReplicated, StoreUnavailable
 from inturn import metrics
+from inturn.errors import NotReplicated, StoreUnavailable
 from inturn.store import clock
-from inturn.store.protocol import Grant, Notice
+from inturn.store.protocol import Grant, Listener, Notice
 from inturn.store.redis import server_checks as health
-from inturn.store.redis.keys import copied
-from inturn.store.redis.link import LinkLost, LinkRefused, Reply
-from inturn.store.redis.links import Links, Way
+from inturn.store.redis.address import Address
+from inturn.store.redis.keys import Keys, copied, partition_of
+from inturn.store.redis.link import Link, LinkLost, LinkRefused, Reply
+from inturn.store.redis.replies import read_notice
 from inturn.store.redis.scripts import Script
-from inturn.store.redis.topology.slots import slot_of
+from inturn.store.redis.topology.cluster import Asking, Cluster, Route
+from inturn.store.redis.topology.replicas import Copies
+from inturn.store.redis.topology.sentinel import SentinelAddress, is_sentinel
+from inturn.store.redis.topology.slots import CLUSTER_PARTITIONS, is_cluster, seeds_of, slot_of
+from inturn.store.redis.wire import Wire
 
-# Answers that say "not now": the script did not run, and may run a moment later.
+# Errors that say "not now": the script did not run, and may run a moment later.
 _NOT_NOW = frozenset({"LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "ASK"})
-# Answers that say "not here": another server must be asked.
+# Errors that say "not here": another server must be asked.
 _NOT_HERE = frozenset({"READONLY", "MOVED"})
 
+Way = Link | Route | Asking
+"""What a call is sent on."""
 
-class Caller(Links):
+
+class Beside(Protocol):
+    """What else a loop has at the store: see `watch.py`."""
+
+    def close(self) -> None: ...
+
+    def forget(self) -> None: ...
+
+
+class Links:
+    """The connections of one process. Which server a call goes to follows from the prefix of its keys."""
+
+    def __init__(
+        self,
+        url: str,
+        process: str,
+        *,
+        namespace: str = "inturn",
+        partitions: int | None = None,
+        timeout_s: float = 5.0,
+        allow_eviction: bool = False,
+        replicas: int = 0,
+    ) -> None:
+        self.url = url
+        self.process = process
+        self._seeds = seeds_of(url) if is_cluster(url) else []
+        """The nodes of a cluster that are asked first; none if it is no cluster."""
+        self._address = self._seeds[0] if self._seeds else address_of(url)
+        self.place = f"the cluster of {self._address}" if self._seeds else str(self._address)
+        self.partitions = partitions = partitions or (CLUSTER_PARTITIONS if self._seeds else 1)
+        self.timeout_s = timeout_s
+        self._allow_eviction = allow_eviction
+        self._copies = Copies(replicas, timeout_s) if replicas else None
+        self._wire = Wire(guarded=bool(self._seeds))
+        self._keys = [Keys(namespace, p) for p in range(partitions)]
+        self._links: dict[asyncio.AbstractEventLoop, Link | Cluster] = {}
+        self._newest: Link | None = None
+        """The link of the loop that called last; a cluster has several."""
+        self._beside: dict[asyncio.AbstractEventLoop, Beside] = {}
+        self._listener: Listener = lambda notice: None
+        self._reopened: Callable[[], None] = lambda: None
+
+    def listen(self, listener: Listener, reopened: Callable[[], None]) -> None:
+        self._listener = listener
+        self._reopened = reopened
+
+    def partition_of(self, name: str) -> int:
+        return partition_of(name, self.partitions)
+
+    def _way(self, pushes: bool, prefix: str) -> Way:
+        """Returns the way to the server that has the keys with this prefix."""
+        loop = asyncio.get_running_loop()
+        link = self._newest
+        if link is not None and link.loop is loop:
+            return link
+        return self._cluster(loop, pushes).route(prefix) if self._seeds else self._link(pushes)
+
+    def _is_away(self, prefix: str, pushes: bool = True, for_s: float | None = None) -> bool:
+        """Returns whether these keys are on a cluster node that is known to be away: nobody need wait for it."""
+        if not self._seeds:
+            return False
+        route = self._cluster(asyncio.get_running_loop(), pushes).route(prefix)
+        return route.is_away(self.timeout_s if for_s is None else for_s)
+
+    def _link(self, pushes: bool = True) -> Link:
+        """Returns the link to the one server."""
+        loop = asyncio.get_running_loop()
+        known = self._links.get(loop)
+        if isinstance(known, Link):
+            link = known
+        else:
+            self._forget_closed_loops()
+            link = Link(self._address, self.timeout_s / 2, self._channels(pushes), self._pushed, self._opened)
+            self._links[loop] = link
+        if pushes:
+            self._newest = link
+        return link
+
+    def _way_of(self, command: tuple[Any, ...]) -> Way:
+        """Returns the way to the server that has the key of a plain command."""
+        if not self._seeds:
+            return self._link()
+        at = 3 if command[0].upper() in ("EVAL", "EVALSHA") else 1
+        key = command[at] if len(command) > at else ""
+        return self._cluster(asyncio.get_running_loop()).route_to(slot_of(key))
+
+    def _cluster(self, loop: asyncio.AbstractEventLoop, pushes: bool = True) -> Cluster:
+        known = self._links.get(loop)
+        if isinstance(known, Cluster):
+            return known
+        self._forget_closed_loops()
+        cluster = Cluster(self._seeds, self.timeout_s / 2, self._channels(pushes), self._pushed, self._opened)
+        self._links[loop] = cluster
+        return cluster
+
+    def _channels(self, pushes: bool) -> list[str]:
+        return [keys.push(self.process) for keys in self._keys] if pushes else []
+
+    def _forget_closed_loops(self) -> bool:
+        """Drops what closed loops have left. Nobody else can use or close their connections any more."""
+        closed = [(loop, link) for loop, link in list(self._links.items()) if loop.is_closed()]
+        for loop, link in closed:
+            self._newest = None if self._newest is link else self._newest
+            if self._links.pop(loop, None) is not None:
+                link.forget()
+        for loop in [loop for loop in list(self._beside) if loop.is_closed()]:
+            self._beside.pop(loop).forget()
+        return bool(closed)
+
+    def _pushed(self, text: bytes) -> None:
+        self._listener(read_notice(text))
+
+    def _opened(self, is_again: bool) -> None:
+        if is_again:
+            self._reopened()
+
+    def forget(self) -> None:
+        for link in (*self._links.values(), *self._beside.values()):
+            link.forget()
+        self._links = {}
+        self._beside = {}
+        self._newest = None
+
+    async def close(self) -> None:
+        loop = asyncio.get_running_loop()
+        beside, link = self._beside.pop(loop, None), self._links.pop(loop, None)
+        if beside is not None:
+            beside.close()
+        if link is not None:
+            self._newest = None if self._newest is link else self._newest
+            link.close()
+
+
+class Calls(Links):
     async def check(self) -> list[str]:
         try:
             if self._seeds:
@@ -40,7 +182,7 @@ class Caller(Links):
             raise StoreUnavailable(str(error)) from error
 
     async def _check_all(self) -> list[str]:
-        """Every master of a cluster. One that has just died may have been replaced a moment later."""
+        """Checks every master of a cluster. One that has just died may be replaced a moment later."""
         cluster, gives_up_at = self._cluster(asyncio.get_running_loop()), clock.now() + self.timeout_s
         while True:
             warnings: list[str] = []
@@ -69,10 +211,10 @@ class Caller(Links):
                 return warnings + health.spread(self.place, len(masters), len(used), self.partitions)
 
     async def command(self, *command: Any) -> Reply:
-        """One plain command on keys that are shared with others. It may be sent twice: see `locks/plain.py`."""
+        """One plain command on keys that are shared with others. It may be sent twice."""
         gives_up_at = clock.now() + self.timeout_s
         link = self._way_of(command)
-        name = Script(f"plain {command[0].lower()}", b"", b"")
+        name = Script(f"plain {command[0].lower()}")
         packed = hiredis.pack_command(command)
         failure: Exception | None = None
         while True:
@@ -110,10 +252,10 @@ class Caller(Links):
         durable: bool | bytes = False,
         once: bool = False,
     ) -> tuple[Reply, float, int]:
-        """Answers the reply, when the answered attempt was sent, and how many attempts it took.
+        """Returns the reply, when the attempt that was answered was sent, and how many attempts it took.
 
-        `fixed` begins with the prefix of the keys. `durable`: with `replicas=n` it is answered when they have it, too
-        (a word: only if that is the answer). `once`: it is not repeated when the link is lost.
+        `fixed` begins with the prefix of the keys. `durable`: with `replicas=n` this returns when they have it, too
+        (a word: only if the reply begins with it). `once`: it is not repeated when the link is lost.
         """
         link = self._way(pushes, fixed[0])
         copies = self._copies if durable else None
@@ -208,6 +350,10 @@ class Caller(Links):
             await asyncio.sleep(0.05)
             return reply
         raise self._unavailable(script, health.explain(code, str(reply))) from reply
+
+
+def address_of(url: str) -> Address:
+    return SentinelAddress.from_url(url) if is_sentinel(url) else Address.from_url(url)
 
 
 async def _in_time(answer: asyncio.Future[Reply], gives_up_at: float) -> Reply:

@@ -1,6 +1,6 @@
-"""A link whose channels come and go, on a server of which it is known that it may lose some of them to another.
+"""A link whose channels come and go, to a server that may lose some of them to another node.
 
-When such a channel ends (its slot moved to another node), or does not begin, its owner is told; the link goes on.
+When a channel ends (its slot moved to another node), or does not begin, the link's owner is told; the link goes on.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ListeningLink(Link):
         return frozenset(self._wanted)
 
     def listen_to(self, channels: Iterable[str]) -> None:
-        """From now on to these and no others. Those that are new begin now, or as soon as the link is up."""
+        """Listens to these channels and no others. New ones begin now, or as soon as the link is up."""
         self._wanted = dict.fromkeys(channels)
         if self.is_up:
             for channel in self._wanted:
@@ -70,7 +70,7 @@ class ListeningLink(Link):
         self._wanted[channel] = None
 
     async def begin(self, channel: str) -> None:
-        """Be subscribed to it, or raise `LinkLost`. Asked for once, however many wait for it."""
+        """Subscribes to the channel, or raises `LinkLost`. All who wait for it share one request."""
         self.add(channel)
         if not self.is_up:
             raise self._trouble
@@ -80,7 +80,7 @@ class ListeningLink(Link):
                 self.admit(reply)
 
     def keep_up(self) -> None:
-        """Connect, and go on trying."""
+        """Connects, and goes on trying."""
         if not self.is_up and (self._reopening is None or self._reopening.done()):
             self._reopening = self.loop.create_task(self._reopen())
 
@@ -104,7 +104,7 @@ class ListeningLink(Link):
         return beginning
 
     def end(self, channel: str) -> None:
-        """Not to this one any more."""
+        """Stops listening to this channel."""
         self._wanted.pop(channel, None)
         if self.is_up and channel in self._subscribed:
             ending = self.say("SUNSUBSCRIBE", channel)

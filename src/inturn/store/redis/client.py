@@ -1,6 +1,6 @@
-"""A redis-py client that someone else made, synchronous or not, as a sender of commands.
+"""Sends commands through a redis-py client that the application made, synchronous or not.
 
-Its exceptions end here. With a synchronous client `command` never suspends, so it can be run without a loop.
+Its exceptions become `StoreUnavailable`. With a synchronous client `command` never suspends, so it runs without a loop.
 """
 
 from __future__ import annotations

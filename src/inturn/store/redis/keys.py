@@ -1,4 +1,4 @@
-"""Every key name that inturn uses on Redis is built here (the scripts end the same prefixes).
+"""Builds every key name that inturn uses on Redis (the scripts build some of the same names from the prefix).
 
 All keys of one partition carry its hash tag, so that they live on one node of a cluster.
 """
@@ -85,7 +85,7 @@ class Keys:
 
 
 def never(prefix: str) -> str:
-    """A key that does not exist, so that a slot which is being moved has not all keys of any call: see `wire.py`."""
+    """A key that never exists, so that no call has all its keys in a slot that is being moved: see `wire.py`."""
     return f"{prefix}never"
 
 

@@ -1,8 +1,8 @@
 """One connection, shared by all callers of one event loop, which owns it.
 
 Calls leave in batched writes; replies are matched in order; a reply that nobody waits for any more is read and dropped.
-A reply that does not come in time means that the connection is dead, since replies come in order: everything in flight
-then ends with `LinkLost`, and the next caller connects anew. Nothing is retried here: see `store.py`.
+Replies come in order, so one that does not come in time means that the connection is dead: everything in flight then
+ends with `LinkLost`, and the next caller connects anew. Nothing is retried here: see `calls.py`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from inturn.store.redis import server_checks as health
 from inturn.store.redis.address import Address
 
 FLUSH_AT = 8
-"""Calls per write. One write per tick makes client and server take turns; see docs/decisions/002."""
+"""Calls per write. With one write per tick, client and server would wait for each other in turn: measured, slower."""
 
 BACKOFF_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 QUIET_S = 5.0
-"""After so long without a byte the link is pinged, so that a half-open connection is found."""
+"""After this long without a byte the link is pinged, so that a half-open connection is found."""
 
 _MORE: Any = object()
 Reply = Any
@@ -63,7 +63,7 @@ class Link(asyncio.Protocol):
         self._channels = channels
         self._on_push = on_push
         self._on_opened = on_opened
-        """Told whether it is not the first time: then pushes may have been missed."""
+        """Called with whether the link was open before: then pushes may have been missed."""
         self._opening: asyncio.Task[None] | None = None
         self._reopening: asyncio.Task[None] | None = None
         self._failures = 0
@@ -86,7 +86,7 @@ class Link(asyncio.Protocol):
         self._heard_at = clock.now()
         self._timer: asyncio.TimerHandle | None = None
         self.run_id = ""
-        """Which process answers there, if it was asked for: another server behind the same address has another one."""
+        """The run id of the server process, if it was asked for. Another server at the same address has another."""
 
     @property
     def address(self) -> Address:
@@ -102,7 +102,7 @@ class Link(asyncio.Protocol):
         return self
 
     def send(self, command: bytes, answered: Answered | None = None) -> asyncio.Future[Reply]:
-        """Put a packed command on its way. `answered` hears the reply even when the caller was cancelled."""
+        """Sends a packed command. `answered` is called with the reply even if the caller was cancelled."""
         future: asyncio.Future[Reply] = self.loop.create_future()
         is_idle = not self._pending
         self._pending.append((future, answered, clock.now() + self._attempt_s))
@@ -144,7 +144,7 @@ class Link(asyncio.Protocol):
                     continue
                 future, answered, _ = pending.popleft()
                 try:
-                    if answered is not None:  # first: who was granted something wakes before who gave it
+                    if answered is not None:  # first: the waiter that was granted something wakes before its granter
                         answered(reply)
                 finally:
                     try:
@@ -176,7 +176,7 @@ class Link(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._transport is not None:  # else it was us who ended it, and said why
+        if self._transport is not None:  # else we ended it ourselves, and said why
             kind = LinkRefused if not self.is_up and _is_final(exc) else LinkLost
             self._lose(kind(f"{self._address} closed the connection" + (f": {exc}" if exc else "")))
 
@@ -232,7 +232,7 @@ class Link(asyncio.Protocol):
                 self._reopening = self.loop.create_task(self._reopen())
 
     async def open(self, within_s: float | None = None) -> None:
-        """Be connected, or raise `LinkLost`. One attempt, shared by all who ask; it goes on when one of them cannot."""
+        """Connects, or raises `LinkLost`. All callers share one attempt, which goes on if one of them is cancelled."""
         if self.is_up:
             return
         if self._closed is not None:
@@ -260,7 +260,7 @@ class Link(asyncio.Protocol):
             pause = BACKOFF_S[min(self._failures, len(BACKOFF_S)) - 1]
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
         self._failures += 1
-        # who was sent elsewhere and finds nobody there asks at home again
+        # a link that was sent elsewhere, and finds nobody there, asks at home again
         self._address, self._next = self._next, self._home
         try:
             async with asyncio.timeout(self._attempt_s):
@@ -302,7 +302,7 @@ class Link(asyncio.Protocol):
             self.admit(await self.ask("SSUBSCRIBE", channel))
 
     def admit(self, reply: Reply) -> None:
-        """What the server says while we come in. An error ends the attempt, and some end all attempts."""
+        """Checks what the server says while we connect. An error ends the attempt, and some errors end all attempts."""
         if not isinstance(reply, hiredis.ReplyError):
             return
         answer = str(reply)
@@ -316,14 +316,14 @@ class Link(asyncio.Protocol):
         raise kind(f"{self._address} {health.explain(code, answer)}")
 
     async def read_clock(self) -> None:
-        """Learn how far the server's clock is from ours, as well as half a round trip allows."""
+        """Learns how far the server's clock is from ours, to within half a round trip."""
         sent_at = clock.now()
         reply = await self.ask("TIME")
         self.admit(reply)
         self.skew_s = int(reply[0]) + int(reply[1]) / 1e6 - (sent_at + clock.now()) / 2
 
     def leave(self, why: str, moved_to: str | None = None) -> None:
-        """This is not the server to ask: connect anew, perhaps elsewhere (`host:port`)."""
+        """This is not the server to ask: connects anew, perhaps elsewhere (`host:port`)."""
         if moved_to is not None:
             self._follow(moved_to)
         self._lose(LinkLost(f"{self._address} sent us elsewhere: {why}"))
@@ -334,7 +334,7 @@ class Link(asyncio.Protocol):
         self._next = replace(self._home, host=host or self._address.host, port=int(port), path=None)
 
     def close(self, why: LinkLost | None = None) -> None:
-        """For good. Who calls later is told that the app was closed, if nothing else is given."""
+        """Closes for good. Later callers are told that the app was closed, or `why`."""
         self._closed = why or LinkRefused("the app was closed")
         for task in (self._opening, self._reopening):
             if task is not None:
@@ -359,6 +359,34 @@ class Link(asyncio.Protocol):
             nowhere = os.open(os.devnull, os.O_RDWR)
             os.dup2(nowhere, sock.fileno(), inheritable=False)
             os.close(nowhere)
+
+
+class _Question(Link):
+    """For a server that is asked rarely. It neither listens nor reads the clock: a sentinel tells none."""
+
+    async def read_clock(self) -> None:
+        return
+
+
+async def ask_once(address: Address, within_s: float, *command: Any) -> Reply:
+    """Asks on a connection of its own. Raises `LinkLost` also for an error: another server may know better."""
+    link = _Question(address, within_s, (), lambda text: None, lambda is_again: None)
+    try:
+        async with asyncio.timeout(within_s):
+            await link.open()
+            reply = await link.ask(*command)
+            link.admit(reply)
+    except TimeoutError:
+        raise LinkLost(f"{address} did not answer within {within_s:g} s") from None
+    finally:
+        link.close()
+    return reply
+
+
+def all_together(what: str, troubles: list[LinkLost]) -> LinkLost:
+    """Returns one error that says what went wrong with each. It is final if all of them are."""
+    kind = LinkRefused if all(isinstance(trouble, LinkRefused) for trouble in troubles) else LinkLost
+    return kind(f"{what}: {'; '.join(dict.fromkeys(map(str, troubles)))}")
 
 
 def _is_final(error: Exception | None) -> bool:

@@ -1,4 +1,4 @@
-"""Whether a server can keep the promises, and what its refusals mean in words that say what to do next."""
+"""Whether a server can keep the promises, and what its errors mean, in words that say what to do next."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _MEANING = {
     "OOM": "its memory is full (maxmemory); give it more, or remove what fills it",
     "MISCONF": "it cannot save to disk and therefore refuses writes; look at its disk and its log",
     "NOREPLICAS": "too few replicas are connected for its min-replicas-to-write",
-    "NOPERM": "the ACL user may not do this; docs/locks.md lists the rights that inturn needs",
+    "NOPERM": "the ACL user may not do this; grant the rights that inturn needs (Locks page, section Redis)",
     "NOAUTH": "it asks for a password; put it into the URL",
     "WRONGPASS": "the user name or the password in the URL is wrong, or the user is off",
-    "DENIED": "it is in protected mode; give it a password, or let it listen where we are",
+    "DENIED": "it is in protected mode; give it a password, or connect from its own machine",
     "WRONGTYPE": "a key of this namespace is used by someone else; choose another namespace",
 }
 
@@ -34,7 +34,7 @@ def explain(code: str, answer: str) -> str:
 
 
 async def examine(link: Link, address: Address, allow_eviction: bool) -> list[str]:
-    """Raises `SettingsError` for a server that would lose locks silently; answers what the owner should know."""
+    """Raises `SettingsError` for a server that would lose locks silently. Returns what its owner should know."""
     info = await link.ask("INFO")
     if isinstance(info, hiredis.ReplyError):
         if not str(info).startswith(("NOPERM", "ERR")):
@@ -67,7 +67,7 @@ async def examine(link: Link, address: Address, allow_eviction: bool) -> list[st
 
 
 def spread(place: str, masters: int, used: int, partitions: int) -> list[str]:
-    """What the owner of a cluster should know of where the partitions are."""
+    """Returns what the owner of a cluster should know about where the partitions are."""
     if used >= masters:
         return []
     where = f"the {partitions} partition(s) of this namespace are on {used} of them"

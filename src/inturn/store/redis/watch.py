@@ -1,70 +1,29 @@
-"""Publishing to those who watch a key, and watching: best effort, beside everything else.
+"""Watching the lanes of keys: best effort, beside everything else.
 
-Publishing takes the link of the loop and waits for nothing. Watching has connections of its own, so that a watcher who
-reads too slowly, and whom the server therefore disconnects, holds up nobody. After a gap it is told of the gap.
+A watch has connections of its own, so that a watcher which reads too slowly, and which the server therefore
+disconnects, delays nobody. After a gap it is told that there was one.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
-from inturn.errors import StoreUnavailable
 from inturn.store import clock
 from inturn.store.redis.address import Address
-from inturn.store.redis.calls import Caller
-from inturn.store.redis.topology.cluster import Cluster
-from inturn.store.redis.link import LinkLost, LinkRefused, Reply
 from inturn.store.redis.channels import ListeningLink
+from inturn.store.redis.link import LinkLost, LinkRefused, Reply
+from inturn.store.redis.topology.cluster import Cluster
 from inturn.store.redis.topology.slots import slot_of
 
-MOST_PUBLISHED = 1000
-"""Texts that are under way together on one loop; what comes on top is dropped."""
+MAX_PUBLISHED = 1000
+"""Texts that one loop may have under way at once; more are dropped."""
 
 Heard = Callable[[bytes], None]
 
 
-class WatchVerbs(Caller):
-    def publish(self, key: str, text: bytes) -> None:
-        """To whoever watches the key. It returns at once and never fails; what cannot be sent now is dropped."""
-        keys = self._keys[self.partition_of(key)]
-        try:
-            watch = self._watch()
-        except RuntimeError:  # no loop runs here
-            return
-        link = self._way(True, keys.prefix)
-        if not link.is_up or watch.published >= MOST_PUBLISHED:
-            return
-        watch.published += 1
-        sent = link.say("SPUBLISH", keys.watch(key), text)
-        sent.add_done_callback(watch.is_published)
-
-    async def subscribe(self, key: str, listener: Heard) -> Callable[[], Awaitable[None]]:
-        """Have `listener` called on this loop with each text; with `b""` if something may have been missed."""
-        watch = self._watch()
-        channel = self._keys[self.partition_of(key)].watch(key)
-        try:
-            await watch.begin(channel, listener, self.timeout_s)
-        except LinkLost as error:
-            raise StoreUnavailable(f"watch at {self.place}: {error}") from error
-
-        async def unsubscribe() -> None:
-            watch.end(channel, listener)
-
-        return unsubscribe
-
-    def _watch(self) -> Watch:
-        loop = asyncio.get_running_loop()
-        beside = self._beside.get(loop)
-        if isinstance(beside, Watch):
-            return beside
-        watch = Watch(self._address, self._cluster(loop) if self._seeds else None, self.timeout_s / 2)
-        self._beside[loop] = watch
-        return watch
-
-
 class Watch:
-    """What one loop watches: its channels and who hears them, and a link to each node that serves some of them."""
+    """What one loop watches: channels with their listeners, and a link to each node that serves some of them."""
 
     def __init__(self, address: Address, cluster: Cluster | None, attempt_s: float) -> None:
         self.published = 0
@@ -149,7 +108,7 @@ class Watch:
             self._begun.add(channel)
 
     def _arrange(self) -> None:
-        """A slot may have moved: listen where it is now."""
+        """A slot may have moved: listens where it is now."""
         places: dict[Address, list[str]] = {}
         for channel in self._heard:
             address = self._where(channel)

@@ -15,8 +15,8 @@ MAX_KEPT = 10_000
 class Wire:
     """Packs `EVALSHA`. What is the same for all calls on one lock or lane (script, keys, fixed arguments) is kept.
 
-    `guarded`: every call also names a key that never exists, as its last one. A cluster node runs no script that names
-    a missing key of a slot which is being moved. So none runs then that would find half of its keys gone midway.
+    `guarded`: every call also names a key that never exists, as its last one. While a slot is moved, a cluster node
+    runs no script that names a missing key of it. So no script finds half of its keys gone.
     """
 
     def __init__(self, guarded: bool = False) -> None:
@@ -32,7 +32,7 @@ class Wire:
         last_key: str | None = None,
     ) -> bytes:
         """`last_key` stands after `keys`, and may be another one in every call."""
-        kept = self._kept.get((script.verb, fixed, len(varying)))
+        kept = self._kept.get((script.sha, fixed, len(varying)))
         if kept is None:
             count = len(keys) + (last_key is not None) + self._guarded
             words = 3 + count + len(fixed) + len(varying)
@@ -40,7 +40,7 @@ class Wire:
             kept = head, _without_count((never(fixed[0]), *fixed) if self._guarded else fixed)
             if len(self._kept) >= MAX_KEPT:
                 self._kept.clear()
-            self._kept[script.verb, fixed, len(varying)] = kept
+            self._kept[script.sha, fixed, len(varying)] = kept
         head, tail = kept
         if last_key is None:
             return head + tail + _without_count(varying)
@@ -49,7 +49,7 @@ class Wire:
     def whole_source(
         self, script: Script, keys: tuple[str, ...], arguments: tuple[Any, ...], last_key: str | None = None
     ) -> bytes:
-        """The call with the source in it: the server does not know the script (any more)."""
+        """The call with the source in it, for a server that does not know the script (any more)."""
         if last_key is not None:
             keys = (*keys, last_key)
         if self._guarded:

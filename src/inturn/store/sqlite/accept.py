@@ -1,36 +1,36 @@
-"""Messages come into lanes. Follows lua/include/accept.lua."""
+"""A message is made, comes into its lane's mailbox, and the lane reacts. Follows lua/include/accept.lua."""
 
 from __future__ import annotations
 
 from inturn.errors import SettingsError
 from inturn.store.lane import PLAIN, Opening, Rule, Send, Submission
 from inturn.store.sqlite.advance import advance
-from inturn.store.sqlite.kept import persist_state
-from inturn.store.sqlite.lane import Lane, Message, is_leased, lane_ends, put, renumber, save_lane
+from inturn.store.sqlite.lane import Lane, Message, is_leased, lane_ends, persist_state, put, renumber, save_lane
 from inturn.store.sqlite.transaction import Transaction
 
-MAX_MS = 2**62
+NEVER_MS = 2**62
 """Later than any time."""
+SHARES_NEEDS_REDIS = "shares= needs Redis: nobody else can lock a plain key in a SQLite file"
 
 
 def accept(tx: Transaction, lane: Lane, message: Message, keep_ms: int) -> None:
-    """A message comes into a lane, behind all of its rank. Whoever calls this saves the lane."""
+    """Puts a message into a lane, behind all of its rank. The caller must save the lane."""
     renumber(tx, message, tx.tick())
     put(tx, lane, message)
-    # while messages wait the state does not expire; then it has at least the time that it had before
+    # while messages wait the state does not expire; afterwards it has at least the time that it had left
     lane.keep = max(lane.keep, keep_ms, persist_state(tx, lane.key))
     forget_letter(tx, message)
 
 
 def forget_letter(tx: Transaction, message: Message) -> None:
-    """It comes once more, so what became of it before is not asked for any more."""
+    """The message comes once more, so its dead letter is no longer what became of it."""
     tx.execute("DELETE FROM dead_letters WHERE key = ? AND ident = ?", (message.key, message.ident))
 
 
 def stir(tx: Transaction, lane: Lane) -> None:
-    """Now the lane has something to do. A living lease is left alone: whoever ends it finds the message."""
+    """The lane has something to do. A living lease is left alone: the call that ends it finds the message."""
     if is_leased(tx, lane):
-        lane.alarm = min(lane.alarm or MAX_MS, lane_ends(tx, lane))
+        lane.alarm = min(lane.alarm or NEVER_MS, lane_ends(tx, lane))
         save_lane(tx, lane)
     else:
         advance(tx, lane)
@@ -41,20 +41,30 @@ def new_message(
     key: str,
     ident: str,
     body: bytes,
+    *,
     ttl: int,
     limit: int,
-    *,
     priority: int = 0,
     caller: str = "",
     rule: Rule = PLAIN,
 ) -> Message:
-    """A higher priority has a lower rank."""
-    needs = f"@{rule.version}" if rule.version > 1 else ""
+    """A message that is not in the store yet. A higher priority has a lower rank."""
     return Message(
-        0, key, ident, -priority, body, 0, ttl, limit, tx.now, caller=caller, rule_text=rule.text(), needs=needs
+        number=0,
+        key=key,
+        ident=ident,
+        rank=-priority,
+        body=body,
+        attempts=0,
+        ttl=ttl,
+        limit=limit,
+        accepted=tx.now,
+        caller=caller,
+        rule_text=rule.text(),
+        needs=f"@{rule.version}" if rule.version > 1 else "",
     )
 
 
 def must_not_share(asked: Submission | Opening | Send) -> None:
     if asked.shares:
-        raise SettingsError("shares= needs Redis: nobody else can lock a plain key in a SQLite file")
+        raise SettingsError(SHARES_NEEDS_REDIS)

@@ -1,4 +1,7 @@
-"""The verbs that only look at lanes; they cost no sync of the disk. Each follows lua/<verb>.lua."""
+"""What people do to lanes by hand, and how lanes look: each verb follows lua/admin/<verb>.lua step by step.
+
+The verbs that only look cost no sync of the disk.
+"""
 
 from __future__ import annotations
 
@@ -6,39 +9,123 @@ import json
 from typing import Any, Literal
 
 from inturn.store.lane import read_ident
-from inturn.store.views import DeadView, HandlerRow, LaneList, LaneRow, LaneView, MessageView
-from inturn.store.protocol import PLACE_LIVES_MS
+from inturn.store.limits import PLACE_LIVES_MS
+from inturn.store.sqlite.accept import stir
+from inturn.store.sqlite.advance import (
+    advance,
+    go_idle,
+    stand_ready,
+    stop_yielding,
+    take_lane_away,
+    tell_awaiting,
+)
 from inturn.store.sqlite.lane import (
     LANE,
     MESSAGE,
     Lane,
     Message,
+    delete_state,
     has_message,
+    head_of,
     is_leased,
     mailbox,
     message_of,
     others_of,
+    persist_state,
+    put,
     read_lane,
     read_message,
 )
 from inturn.store.sqlite.transaction import Transaction
+from inturn.store.views import DeadView, HandlerRow, LaneList, LaneRow, LaneView, MessageView
 
 Place = Literal["running", "waiting", "delayed"]
 DEAD = "key, ident, body, attempts, accepted, died, errors"
+LETTER = "keep, number, key, ident, rank, body, attempts, ttl, time_limit, accepted, errors, rule, needs"
+
+
+def stop(tx: Transaction, key: str, how: Literal["paused", "parked"], why: str) -> None:
+    """Stops a lane: the running turn may commit, and nothing else begins until the lane is resumed."""
+    lane = read_lane(tx, key) or Lane(key)
+    lane.stopped, lane.why = how, why
+    advance(tx, lane)
+
+
+def resume(tx: Transaction, key: str) -> bool:
+    """A stopped lane goes on. If it was parked, the message that caused it has all its attempts again."""
+    lane = read_lane(tx, key)
+    if lane is None or not lane.stopped:
+        return False
+    head = head_of(tx, lane) if lane.stopped == "parked" else None
+    if head:
+        head.attempts, head.after = 0, 0
+        put(tx, lane, head)
+    lane.stopped, lane.why = "", ""
+    advance(tx, lane)
+    return True
+
+
+def clear(tx: Transaction, key: str) -> int:
+    """Empties a lane: its messages, its state and its stop are gone, and the running turn loses its lease."""
+    lane = read_lane(tx, key)
+    rows = tx.execute("DELETE FROM messages WHERE key = ? RETURNING ident, watchers, caller", (key,)).fetchall()
+    for ident, watchers, caller in rows:
+        tell_awaiting(tx, watchers, key, ident)
+        if caller:  # an inline caller that waits will ask again
+            tx.tell_loss(key, caller, 0, "the lane was cleared")
+    delete_state(tx, key)
+    if lane:
+        lane.waiting = 0
+        if lane.yields:
+            stop_yielding(lane)
+        if lane.holder:
+            take_lane_away(tx, lane, "the lane was cleared")
+        stand_ready(tx, lane, "")
+        go_idle(tx, lane)
+    return len(rows)
+
+
+def replay(tx: Transaction, key: str, ident: str) -> bool:
+    """A dead letter goes back to its old place in its lane, past the duplicate check, with all its attempts."""
+    row = tx.one(f"DELETE FROM dead_letters WHERE key = ? AND ident = ? RETURNING {LETTER}", (key, ident))
+    if row is None:
+        return False
+    keep, *values, errors, rule, needs = row
+    lane = read_lane(tx, key) or Lane(key)
+    left = persist_state(tx, key)
+    lane.keep = max(lane.keep, left) or keep  # a state that was written since has its own time to live
+    message = Message(*values)
+    message.attempts, message.errors, message.is_open = 0, json.loads(errors), False
+    message.rule_text, message.needs = rule, needs
+    tx.execute("DELETE FROM marks WHERE key = ? AND ident = ?", (key, ident))
+    put(tx, lane, message)
+    stir(tx, lane)
+    return True
+
+
+def drop(tx: Transaction, key: str, ident: str) -> bool:
+    """Deletes a dead letter for good."""
+    return tx.execute("DELETE FROM dead_letters WHERE key = ? AND ident = ?", (key, ident)).rowcount > 0
 
 
 def lanes(tx: Transaction, limit: int) -> LaneList:
-    """The lanes in use, `limit` of them at most, and what no living worker can run."""
+    """The lanes in use, `limit` of them at most; and each handler, with its ready lanes and living workers."""
     found = []
     for row in tx.execute(f"SELECT {LANE} FROM lanes ORDER BY key LIMIT ?", (limit,)).fetchall():
         lane = Lane(*row)
         held = is_leased(tx, lane)
         found.append(
             LaneRow(
-                lane.key, lane.holder if held else "", tx.now - lane.began if held else 0,
-                lane.running if held else "", lane.stopped, lane.why, lane.ready, _waiting_in(tx, lane),
+                key=lane.key,
+                token=lane.holder if held else "",
+                since_ms=tx.now - lane.began if held else 0,
+                ident=lane.running if held else "",
+                stopped=lane.stopped,
+                why=lane.why,
+                ready=lane.ready,
+                waiting=_waiting_in(tx, lane),
             )
-        )  # fmt: skip
+        )
     living: dict[str, int] = {}
     for process, can in tx.execute("SELECT process, can FROM workers").fetchall():
         if tx.now <= tx.seen_at(process) + PLACE_LIVES_MS:
@@ -74,14 +161,26 @@ def lane(tx: Transaction, key: str, limit: int) -> LaneView:
     ) or (None, None)
     ttl_ms = -1 if until is None else until - tx.now
     return LaneView(
-        key, lane.holder if held else "", lane.granted if held else 0, tx.now - lane.began if held else 0,
-        lane.running if held else "", lane.stopped, lane.why, lane.ready, _waiting_in(tx, lane), state, ttl_ms,
-        tuple(messages),
-    )  # fmt: skip
+        key=key,
+        token=lane.holder if held else "",
+        fence=lane.granted if held else 0,
+        since_ms=tx.now - lane.began if held else 0,
+        ident=lane.running if held else "",
+        stopped=lane.stopped,
+        why=lane.why,
+        ready=lane.ready,
+        waiting=_waiting_in(tx, lane),
+        state=state,
+        state_ttl_ms=ttl_ms,
+        messages=tuple(messages),
+    )
 
 
 def _waiting_in(tx: Transaction, lane: Lane) -> int:
-    """One whose holder is gone waits too, although nobody has put it back yet."""
+    """A message whose holder is gone counts as waiting, although nobody has put it back yet.
+
+    Follows lua/include/waiting.lua.
+    """
     is_left = not is_leased(tx, lane) and has_message(tx, lane.key, lane.running)
     return lane.waiting + is_left
 
@@ -95,9 +194,18 @@ def _burst_views(tx: Transaction, lead: Message, place: Place) -> list[MessageVi
 def _message_view(tx: Transaction, message: Message, place: Place, lead_id: str = "") -> MessageView:
     handler, message_id = read_ident(message.ident)
     return MessageView(
-        handler, message_id, -message.rank, message.attempts, tx.now - message.accepted,
-        max(0, message.after - tx.now), bool(message.caller), message.body, tuple(message.errors), place, lead_id,
-    )  # fmt: skip
+        handler=handler,
+        id=message_id,
+        priority=-message.rank,
+        attempts=message.attempts,
+        age_ms=tx.now - message.accepted,
+        due_in_ms=max(0, message.after - tx.now),
+        is_inline=bool(message.caller),
+        body=message.body,
+        errors=tuple(message.errors),
+        place=place,
+        lead=lead_id,
+    )
 
 
 def dead(tx: Transaction, limit: int) -> list[DeadView]:
@@ -113,4 +221,13 @@ def dead_letter(tx: Transaction, key: str, ident: str) -> DeadView | None:
 def _dead_view(row: tuple[Any, ...]) -> DeadView:
     key, ident, body, attempts, accepted, died, errors = row
     handler, message_id = read_ident(ident)
-    return DeadView(key, handler, message_id, body, attempts, accepted, died, tuple(json.loads(errors)))
+    return DeadView(
+        key=key,
+        handler=handler,
+        id=message_id,
+        body=body,
+        attempts=attempts,
+        accepted_ms=accepted,
+        died_ms=died,
+        errors=tuple(json.loads(errors)),
+    )

@@ -1,5 +1,5 @@
-"""Bringing a lane up to date: after `advance` it is leased, or in a ready list, or waits for its alarm, or is stopped,
-or is idle and has no row. There is no other way for a lane to be, so none can be stuck.
+"""Brings a lane up to date. After `advance` a lane is leased, or in a ready list, or waits for its alarm, or is
+stopped, or is idle and has no row. There is no other state for a lane to be in, so none can be stuck.
 
 Follows lua/include/advance.lua, function by function.
 """
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 
-from inturn.store.protocol import CONFIRM_MS, PLACE_LIVES_MS, Notice
-from inturn.store.sqlite.burst import joins
-from inturn.store.sqlite.kept import expire_state
+from inturn.store.limits import CONFIRM_MS, MAX_BURIED, PLACE_LIVES_MS
+from inturn.store.protocol import Notice
 from inturn.store.sqlite.lane import (
     Lane,
     Message,
+    expire_state,
     head_of,
+    joins,
     lane_ends,
     mailbox,
     put,
@@ -23,11 +24,11 @@ from inturn.store.sqlite.lane import (
     take_out,
 )
 from inturn.store.sqlite.transaction import Transaction, process_of
-from inturn.store.sqlite.watching import announce
+from inturn.store.sqlite.watch import announce
 
 
 def tell_awaiting(tx: Transaction, processes: str, key: str, ident: str) -> None:
-    """Everyone who awaits the result is told to ask for it."""
+    """Tells the processes that await the result to ask for it."""
     for process in processes.split():
         tx.tell(process, "settled", f"{process}#0", f"{key}\0{ident}")
 
@@ -47,7 +48,7 @@ def bury(tx: Transaction, lane: Lane, message: Message) -> None:
 
 
 def add_error(tx: Transaction, message: Message, kind: str, why: str) -> None:
-    """The text of an error that only the store has seen."""
+    """Adds an error that only the store has seen."""
     error = {"type": kind, "message": why, "attempt": message.attempts, "at": tx.now, "accepted": message.accepted}
     message.errors.append(json.dumps(error, separators=(",", ":")))
 
@@ -59,13 +60,13 @@ def end_lease(lane: Lane) -> None:
 def take_lane_away(tx: Transaction, lane: Lane, why: str) -> None:
     """Ends a lease against its holder's will.
 
-    A message that was submitted goes back to its place; the attempt counts. An inline one belongs to its caller, and
-    is gone.
+    A submitted message goes back to its place; the attempt counts. An inline one belongs to its caller, and is gone.
     """
     if lane.lapse > 0:
         tx.untell("turn", lane.holder, lane.key)
     tx.tell_loss(lane.key, lane.holder, lane.granted, why)
-    announce(tx, lane.key, "lost", lane.granted, why)
+    if lane.key in tx.audience:
+        announce(tx, lane.key, "lost", lane.granted, why)
     message = read_message(tx, lane.key, lane.running)
     if message:
         add_error(tx, message, "LeaseLost", why)
@@ -83,9 +84,9 @@ def lives(tx: Transaction, process: str) -> bool:
 
 
 def wake(tx: Transaction, handler: str) -> None:
-    """One idle process that can run this handler is told that there is work. If that is lost, a timed look finds it.
+    """Tells one idle process that can run this handler that there is work. If that is lost, a timed look finds it.
 
-    It is told once: it is not idle again before it has asked for work, which also takes the notice out of its inbox.
+    The process is told once: it is idle again only after it has asked for work, which also clears its inbox of this.
     """
     while row := tx.one(
         "DELETE FROM idle WHERE handler = ?1 AND since = (SELECT min(since) FROM idle WHERE handler = ?1) "
@@ -102,7 +103,7 @@ def wake(tx: Transaction, handler: str) -> None:
 
 
 def stand_ready(tx: Transaction, lane: Lane, handler: str) -> None:
-    """Where a free lane waits: in the ready list of this handler, or ('') in none."""
+    """Puts a free lane into the ready list of this handler, or ('') into none."""
     if lane.ready == handler:
         return
     lane.ready, lane.place = handler, None
@@ -117,11 +118,12 @@ def lease_to(tx: Transaction, lane: Lane, token: str, message: Message) -> None:
     lane.holder, lane.granted, lane.lease, lane.until = token, tx.tick(), ttl, tx.now + message.limit + ttl
     lane.lapse, lane.began, lane.running, lane.awaited = 0, tx.now, message.ident, ""
     lane.allows = int(message.rule.allows)
-    announce(tx, lane.key, "begin", lane.granted, f"{message.attempts} {message.ident}")
+    if lane.key in tx.audience:
+        announce(tx, lane.key, "begin", lane.granted, f"{message.attempts} {message.ident}")
 
 
 def offer(tx: Transaction, lane: Lane, message: Message) -> None:
-    """The turn of an inline caller has come: its process is told, and confirms by asking once more."""
+    """It is an inline caller's turn: its process is told, and confirms by asking once more."""
     token = message.caller
     message.attempts = 1
     lease_to(tx, lane, token, message)
@@ -132,7 +134,7 @@ def offer(tx: Transaction, lane: Lane, message: Message) -> None:
 
 
 def wait_until(tx: Transaction, lane: Lane, at: int, before: int | None, handler: str) -> None:
-    """The lane waits for something that is not a lease: if no worker can know of that time yet, one is told to look.
+    """The lane waits for something other than a lease. If no worker can know of that time yet, one is told to look.
 
     `before` was its alarm.
     """
@@ -144,10 +146,7 @@ def wait_until(tx: Transaction, lane: Lane, at: int, before: int | None, handler
 
 
 def quiet_until(tx: Transaction, lead: Message) -> int:
-    """When the burst at the head of the mailbox, led by this message, may begin.
-
-    Every message restarts the quiet time.
-    """
+    """When the burst at the head of the mailbox, led by this message, may begin. Every message restarts its quiet."""
     rule = lead.rule
     if rule.quiet_ms == 0 or not lead.is_open:
         return 0
@@ -159,23 +158,19 @@ def quiet_until(tx: Transaction, lead: Message) -> int:
         if its_quiet == 0:
             return 0
         last, count = max(last, other.accepted + its_quiet), count + 1
-    return 0 if count >= rule.cap else min(last, lead.accepted + rule.most_ms)
+    return 0 if count >= rule.cap else min(last, lead.accepted + rule.max_quiet_ms)
 
 
 def stop_yielding(lane: Lane) -> None:
-    """Who was interrupted has ended, or has had its time."""
+    """The interrupted turn has ended, or has used up its time."""
     lane.yields, lane.yield_by = "", 0
 
 
 def go_idle(tx: Transaction, lane: Lane) -> None:
-    """Nothing runs and nothing waits: what is left is the state, which lives on for its own time."""
+    """Nothing runs and nothing waits. Only the state is left, for its own time to live."""
     tx.execute("DELETE FROM lanes WHERE key = ?", (lane.key,))
     if lane.keep > 0:
         expire_state(tx, lane.key, lane.keep)
-
-
-MOST_BURIED = 100
-"""At once; the rest follows soon."""
 
 
 def advance(tx: Transaction, lane: Lane) -> None:
@@ -208,9 +203,10 @@ def advance(tx: Transaction, lane: Lane) -> None:
                 offer(tx, lane, message)
                 break
             tell_awaiting(tx, message.watchers, lane.key, message.ident)
-            tx.tell_loss(lane.key, message.caller, 0, "its process was not seen")  # if it lives, it asks again
+            # if the caller lives after all, it asks again
+            tx.tell_loss(lane.key, message.caller, 0, "its process was not seen")
         elif 0 < message.late < tx.now:
-            if buried == MOST_BURIED:
+            if buried == MAX_BURIED:
                 lane.alarm = tx.now
                 break
             buried += 1

@@ -1,6 +1,6 @@
-"""A message arrives: what its rule does to the turn that runs and to the messages that wait.
+"""A message arrives, at once, later or as a send: what its rule does to the running turn and the waiting messages.
 
-Follows lua/include/arrive.lua and lua/include/send.lua, function by function.
+Follows lua/include/arrive.lua, arrive_due.lua and send.lua, function by function.
 """
 
 from __future__ import annotations
@@ -8,38 +8,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from inturn.store.lane import Rule, Send
+from inturn.store.limits import MAX_CUTS, MAX_DUE, MAX_JOINING, MAX_TOGETHER, YIELD_MS
 from inturn.store.sqlite.accept import accept, forget_letter, must_not_share, new_message, stir
 from inturn.store.sqlite.advance import end_lease, take_lane_away, tell_awaiting, wake
-from inturn.store.sqlite.burst import MOST_TOGETHER, join, joins
-from inturn.store.sqlite.kept import read_mark, write_mark
 from inturn.store.sqlite.lane import (
     MESSAGE,
     Lane,
     Message,
     has_message,
     is_leased,
+    join,
+    joins,
     mailbox,
     message_of,
     others_of,
     put,
     read_lane,
+    read_mark,
     read_message,
     renumber,
     save_message,
     take_out,
+    write_mark,
 )
 from inturn.store.sqlite.transaction import Transaction
-from inturn.store.sqlite.watching import announce
-
-MOST_CUTS = 3
-"""Interrupts in a row; then the turn is left alone, so that a fast typist gets an answer in the end."""
-MOST_JOINING = 100
-YIELD_MS = 1000
-"""An interrupted turn has this long to end, before the next one begins without it."""
+from inturn.store.sqlite.watch import announce
 
 
 def write_off(tx: Transaction, lane: Lane, message: Message, why: str, window_ms: int) -> None:
-    """It will never run. Whoever brings it again, or awaits it, is told why: for its window, from when it was due."""
+    """The message will never run. A mark says why to those who submit it again or await it, for `window_ms` from when
+    it was due.
+    """
     window_ms = max(1, window_ms) + max(0, message.after - tx.now)
     write_mark(tx, lane.key, message.ident, b"\0" + why.encode(), window_ms)
     take_out(tx, lane, message)
@@ -47,9 +46,9 @@ def write_off(tx: Transaction, lane: Lane, message: Message, why: str, window_ms
 
 
 def supersede(tx: Transaction, lane: Lane, message: Message) -> bool:
-    """Every message of this handler that waits or is delayed, but for the new one, is superseded by it.
+    """The new message supersedes all others of its handler that wait or are delayed.
 
-    Answers whether the mailbox is another one now.
+    Returns whether the mailbox has changed.
     """
     handler, window_ms, waiting = message.handler, message.rule.window_ms, lane.waiting
     running = read_message(tx, lane.key, lane.running) if lane.running else None
@@ -68,11 +67,11 @@ def supersede(tx: Transaction, lane: Lane, message: Message) -> bool:
 def company(tx: Transaction, message: Message) -> list[Message] | None:
     """What comes with this message when it interrupts: all that wait for its handler before it, and itself.
 
-    So their order stays. `None`: not all of them can, or one was tried before and has a turn of its own to come first.
-    With an inline caller come the callers before it: each has a turn of its own in any case.
+    So their order is kept. `None`: not all of them can come, because they are too many, or one of them was tried before
+    and must have a turn of its own first. An inline caller brings the callers before it, each for a turn of its own.
     """
     found: list[Message] = []
-    for other in mailbox(tx, message.key, MOST_JOINING):
+    for other in mailbox(tx, message.key, MAX_JOINING):
         if other.handler == message.handler:
             if message.handler and not joins(tx, other, message.handler):
                 return None
@@ -83,11 +82,11 @@ def company(tx: Transaction, message: Message) -> list[Message] | None:
 
 
 def make_way(
-    tx: Transaction, lane: Lane, running: Message, message: Message, window_ms: int, joining: Sequence[Message]
+    tx: Transaction, lane: Lane, running: Message, message: Message, joining: Sequence[Message], *, window_ms: int
 ) -> None:
-    """Where the messages of a turn go that this message has interrupted."""
+    """Puts the messages of the interrupted turn where they belong."""
     running.attempts, running.cuts = running.attempts - 1, running.cuts + 1
-    if running.handler != message.handler:  # directly behind those that interrupted it, and ahead of the others
+    if running.handler != message.handler:  # directly behind those that interrupted it, ahead of all others
         number = running.number
         for other in reversed(joining):
             number = free_below(tx, number)
@@ -96,7 +95,7 @@ def make_way(
     elif joining:
         for other in joining:
             join(tx, lane, running, other)
-        running.is_open, running.rank = True, message.rank
+        running.is_open = True
         put(tx, lane, running)
     else:
         for other in others_of(tx, running):
@@ -108,7 +107,7 @@ def make_way(
 
 
 def free_below(tx: Transaction, number: int) -> int:
-    """Numbers are unique in all lanes."""
+    """The next free number: they are unique over all lanes."""
     number -= 1
     while tx.one("SELECT 1 FROM messages WHERE number = ?", (number,)):
         number -= 1
@@ -116,20 +115,20 @@ def free_below(tx: Transaction, number: int) -> int:
 
 
 def interrupt(tx: Transaction, lane: Lane, message: Message, rule: Rule) -> None:
-    """The turn that runs is cut short, if the rule of the new message says so and the turn allows it.
+    """Cuts the running turn short, if the rule of the new message says so and the turn allows it.
 
-    From here on its commit is refused; the lane waits until it has ended, but not for long. A turn of a higher priority
-    is left alone, and so is one of a lane that is stopped: the new message could not run in its place.
+    From here on its commit is refused. The lane waits until the turn has ended, but not for long. A turn of a higher
+    priority is left alone, and so is one in a stopped lane: the new message could not run in its place.
     """
     if lane.stopped or not is_leased(tx, lane):
         return
     running = read_message(tx, lane.key, lane.running)
     is_own = running is not None and running.handler == message.handler
     cuts, rank = (running.cuts, running.rank) if running else (lane.cuts, 0)
-    if cuts >= MOST_CUTS or not (is_own or lane.allows) or rank < message.rank:
+    if cuts >= MAX_CUTS or not (is_own or lane.allows) or rank < message.rank:
         return
     joining: list[Message] | None = []
-    if running is not None and is_own and len(running.together) >= MOST_TOGETHER and rule.policy == "interrupt":
+    if running is not None and is_own and len(running.together) >= MAX_TOGETHER and rule.policy == "interrupt":
         return
     if running is not None and not (is_own and rule.policy == "rollback"):
         joining = company(tx, message)
@@ -137,8 +136,9 @@ def interrupt(tx: Transaction, lane: Lane, message: Message, rule: Rule) -> None
         return
     token = lane.holder
     tx.tell_loss(lane.key, token, lane.granted, "interrupted")
-    announce(tx, lane.key, "interrupt", lane.granted, message.ident)
-    if lane.lapse > 0:  # it was only offered: nobody runs
+    if lane.key in tx.audience:
+        announce(tx, lane.key, "interrupt", lane.granted, message.ident)
+    if lane.lapse > 0:  # the turn was only offered: nobody runs it
         tx.untell("turn", token, lane.key)
     else:
         lane.yields, lane.yield_by = token, tx.now + YIELD_MS
@@ -146,13 +146,16 @@ def interrupt(tx: Transaction, lane: Lane, message: Message, rule: Rule) -> None
         tell_awaiting(tx, lane.awaited, lane.key, lane.running)
     end_lease(lane)
     if running is not None:
-        make_way(tx, lane, running, message, rule.window_ms, joining)
+        make_way(tx, lane, running, message, joining, window_ms=rule.window_ms)
     else:
         lane.cuts += 1
 
 
 def arrive(tx: Transaction, lane: Lane, message: Message, keep_ms: int, may_interrupt: bool = True) -> None:
-    """`may_interrupt`: not what a turn sends to its own lane. Whoever calls this stirs the lane."""
+    """Puts a message into its lane and applies its rule. The caller must stir the lane.
+
+    `may_interrupt` is false for what a turn sends to its own lane.
+    """
     if may_interrupt and lane.holder and not is_leased(tx, lane):
         take_lane_away(tx, lane, "expired")
     accept(tx, lane, message, keep_ms)
@@ -168,9 +171,9 @@ def arrive(tx: Transaction, lane: Lane, message: Message, keep_ms: int, may_inte
 
 
 def postpone(tx: Transaction, lane: Lane, message: Message, keep_ms: int, delay_ms: int) -> bool:
-    """It arrives later. Until then it is in no mailbox, so that it holds up nobody, and does not keep the state alive.
+    """The message arrives later. Until then it is in no mailbox, holds up nobody, and does not keep the state alive.
 
-    Answers whether the lane must be stirred, because messages that waited were superseded.
+    Returns whether the lane must be stirred, because waiting messages were superseded.
     """
     has_superseded = message.rule.policy == "latest" and supersede(tx, lane, message)
     renumber(tx, message, tx.tick())
@@ -184,7 +187,7 @@ def postpone(tx: Transaction, lane: Lane, message: Message, keep_ms: int, delay_
 
 
 def deliver(tx: Transaction, lane: Lane, sends: Sequence[Send]) -> None:
-    """The sends of a commit, in their order. `lane` is the sender's own."""
+    """Delivers the sends of a commit, in their order. `lane` is the sender's own."""
     for send in sends:
         must_not_share(send)
         is_new = send.is_fresh or (
@@ -193,7 +196,14 @@ def deliver(tx: Transaction, lane: Lane, sends: Sequence[Send]) -> None:
         if is_new:
             target = lane if send.key == lane.key else read_lane(tx, send.key) or Lane(send.key)
             message = new_message(
-                tx, send.key, send.ident, send.body, send.ttl_ms, send.limit_ms, priority=send.priority, rule=send.rule
+                tx,
+                send.key,
+                send.ident,
+                send.body,
+                ttl=send.ttl_ms,
+                limit=send.limit_ms,
+                priority=send.priority,
+                rule=send.rule,
             )
             if send.delay_ms > 0:
                 must_stir = postpone(tx, target, message, send.keep_ms, send.delay_ms)
@@ -202,3 +212,17 @@ def deliver(tx: Transaction, lane: Lane, sends: Sequence[Send]) -> None:
                 must_stir = True
             if must_stir and target is not lane:
                 stir(tx, target)
+
+
+def arrive_due(tx: Transaction) -> None:
+    """Delayed messages whose time has come arrive."""
+    rows = tx.execute(
+        "SELECT key, ident FROM messages WHERE delayed = 1 AND after <= ? ORDER BY after LIMIT ?", (tx.now, MAX_DUE)
+    ).fetchall()
+    for key, ident in rows:
+        message = read_message(tx, key, ident)
+        if message:  # one that arrived before it in this loop may have superseded it
+            lane, keep_ms = read_lane(tx, key) or Lane(key), message.keep
+            message.accepted, message.after, message.keep, message.delayed = message.after, 0, 0, False
+            arrive(tx, lane, message, keep_ms)
+            stir(tx, lane)

@@ -1,20 +1,28 @@
-"""Opening the database, and what SQLite's refusals mean in words that say what to do next.
+"""The database file: where it is, how it is opened, and what SQLite's errors mean, in words that say what to do next.
 
-A file is only ever used if it is ours: made by this program, with a schema that this version knows.
+A file is used only if it is ours: made by this program, with tables that this version knows. SQLite would go on writing
+into a file that was moved, replaced or deleted, and what it acknowledged would be gone with the process: `SameFile`
+finds that out before every transaction.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote
 
 from inturn.errors import SettingsError
-from inturn.store.sqlite.address import Address
+
+DEFAULT_NAMESPACE = "inturn"
+_MEMORY = ":memory:"
+_SYNCHRONOUS = ("full", "normal", "off")
 
 SCHEMA_VERSION = 3
 APPLICATION_ID = 0x696E_7475  # "intu"
 _UPGRADES = ("lanes.sql", "policies.sql")
-"""What makes version 2 out of version 1, and so on."""
+"""What turns version 1 into version 2, and so on."""
 
 _MEANING = {
     sqlite3.SQLITE_BUSY: "another process keeps it locked; if that one was stopped or hangs, end it",
@@ -26,8 +34,60 @@ _MEANING = {
     sqlite3.SQLITE_CORRUPT: "the file is damaged; stop all users of it and restore it, or move it away",
     sqlite3.SQLITE_NOTADB: "the file is not an SQLite database; name another one",
 }
-# The connection itself is fine after these.
+# After these the connection itself is fine.
 _PASSING = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_LOCKED})
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where one database is: sqlite:///relative.db, sqlite:////absolute.db or sqlite:///:memory: (`path` is None).
+
+    A namespace other than the default has a file of its own beside it (`app.db` and `app.<namespace>.db`), so that
+    namespaces share nothing, not even the write lock.
+    """
+
+    path: Path | None
+    namespace: str
+    synchronous: str
+
+    @classmethod
+    def from_url(cls, url: str, namespace: str) -> Address:
+        """No message shows the URL itself: if it is wrong, anything may be in it, even a password."""
+        location, _, query = url.removeprefix("sqlite://").partition("?")
+        synchronous = _read_query(query)
+        if location.removeprefix("/") == _MEMORY:
+            return cls(None, namespace, synchronous)
+        if not location.startswith("/") or location == "/":
+            raise SettingsError(
+                "the SQLite URL names no file: use sqlite:///relative.db, sqlite:////absolute.db or sqlite:///:memory:"
+            )
+        path = Path(unquote(location[1:])).absolute()
+        if path.is_dir():
+            raise SettingsError(f"{path} is a folder: name a file in it, such as {path / 'inturn.db'}")
+        if not path.parent.is_dir():
+            raise SettingsError(f"the folder {path.parent} does not exist: make it, or name another one")
+        if namespace != DEFAULT_NAMESPACE:
+            path = path.with_name(f"{path.stem}.{namespace}{path.suffix}")
+        return cls(path, namespace, synchronous)
+
+    def __str__(self) -> str:
+        return _MEMORY if self.path is None else str(self.path)
+
+
+def _read_query(query: str) -> str:
+    parameters = dict(parse_qsl(query, keep_blank_values=True))
+    synchronous = parameters.pop("synchronous", "full").lower()
+    if parameters:
+        unknown = ", ".join(sorted(parameters))
+        raise SettingsError(
+            f"unknown parameter in the SQLite URL: {unknown} (there is only synchronous=full|normal|off)"
+        )
+    if synchronous not in _SYNCHRONOUS:
+        raise SettingsError(f"synchronous={synchronous!r}: use one of {', '.join(_SYNCHRONOUS)}")
+    return synchronous
+
+
+# -- opening ---------------------------------------------------------------------------------------------------
 
 
 def code_of(error: sqlite3.Error) -> int:
@@ -49,13 +109,13 @@ def explain(error: sqlite3.Error) -> str:
 
 
 def open_connection(address: Address) -> sqlite3.Connection:
-    """Raises `SettingsError` for a file that is not ours, and else what SQLite raises."""
+    """Raises `SettingsError` for a file that is not ours, otherwise what SQLite raises."""
     if sqlite3.sqlite_version_info < (3, 35):
         raise SettingsError(f"inturn needs SQLite >= 3.35; this Python has {sqlite3.sqlite_version}")
     connection = None
     try:
         # Only one thread at a time uses it: the writer's, or the one that forks and has stopped the writer.
-        # A busy file is waited for by the writer, because SQLite's own pauses grow to 100 ms.
+        # The writer waits for a busy file itself, because SQLite's own pauses grow to 100 ms.
         connection = sqlite3.connect(
             str(address),
             timeout=0,
@@ -74,7 +134,7 @@ def open_connection(address: Address) -> sqlite3.Connection:
 
 
 def _prepare(connection: sqlite3.Connection, address: Address) -> None:
-    # where a write-ahead log is not possible (memory, some file systems) this changes nothing: see `warnings`
+    # where a write-ahead log is not possible (memory, some file systems) this does nothing: see `warnings`
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA synchronous = {address.synchronous}")
     connection.execute("BEGIN IMMEDIATE")
@@ -87,7 +147,7 @@ def _prepare(connection: sqlite3.Connection, address: Address) -> None:
 
 
 def _adopt(connection: sqlite3.Connection, address: Address) -> None:
-    """Under the write lock: make the tables in an empty file, or see that they are ours, and bring them up to date."""
+    """Under the write lock: makes the tables in an empty file, or checks that they are ours and upgrades them."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -113,7 +173,7 @@ def _adopt(connection: sqlite3.Connection, address: Address) -> None:
 
 
 def _execute_file(connection: sqlite3.Connection, name: str) -> None:
-    for statement in (files("inturn.store.sqlite") / name).read_text("utf-8").split(";\n"):
+    for statement in (files("inturn.store.sqlite") / "schema" / name).read_text("utf-8").split(";\n"):
         connection.execute(statement)
 
 
@@ -131,3 +191,29 @@ def warnings(connection: sqlite3.Connection, address: Address) -> list[str]:
     elif address.synchronous == "off":
         found.append(f"{address} is used with synchronous=off: a power cut can damage the file and lose every lock")
     return found
+
+
+class SameFile:
+    """Whether the file is still the one that was opened."""
+
+    def __init__(self, path: Path | None) -> None:
+        """`None`: a database in memory, which cannot be moved or deleted."""
+        self._path = path
+        self._opened: tuple[int, int] | None = None
+
+    def was_opened(self) -> None:
+        self._opened = None if self._path is None else _identity(self._path)
+
+    def check(self) -> None:
+        if self._opened is not None and self._path is not None and _identity(self._path) != self._opened:
+            raise sqlite3.OperationalError(
+                "the file was moved, replaced or deleted while it is in use: put it back, or restart what uses it"
+            )
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:  # it is gone, or we may not look at it any more, which is the same to us
+        return None
+    return found.st_dev, found.st_ino

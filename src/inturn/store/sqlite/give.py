@@ -1,18 +1,23 @@
-"""Messages go out of lanes to workers, alone or as a burst. Follows lua/include/give.lua and lua/include/steer.lua."""
+"""Lanes give messages to workers: the next one or burst for a new turn, and newer ones for a running turn.
+
+Follows lua/include/give.lua and steer.lua, function by function.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from inturn.store.lane import Given, GivenMessage
-from inturn.store.sqlite.accept import MAX_MS
+from inturn.store.limits import MAX_LOOKED_AT, MAX_STEERED, MAX_TOGETHER
+from inturn.store.sqlite.accept import NEVER_MS
 from inturn.store.sqlite.advance import advance, lease_to, quiet_until
-from inturn.store.sqlite.burst import MOST_TOGETHER, join, joins, version_of
 from inturn.store.sqlite.lane import (
     Lane,
     Message,
     given,
     head_of,
+    join,
+    joins,
     mailbox,
     others_of,
     pull,
@@ -20,14 +25,13 @@ from inturn.store.sqlite.lane import (
     save_lane,
     save_message,
     seen,
+    version_of,
 )
 from inturn.store.sqlite.transaction import Transaction, process_of
 
-MOST_LOOKED_AT, MOST_STEERED = 1000, 100
-
 
 def gather(tx: Transaction, lane: Lane, lead: Message, can: Sequence[str]) -> None:
-    """The open messages of its handler that stand directly behind the head join it, up to its cap."""
+    """The open messages of its handler that wait directly behind the head join it, up to its cap."""
     cap, handler, others = lead.rule.cap, lead.handler, lead.together
     if not lead.is_open or cap <= 1 + len(others):
         return
@@ -39,9 +43,9 @@ def gather(tx: Transaction, lane: Lane, lead: Message, can: Sequence[str]) -> No
 
 
 def give_next(tx: Transaction, lane: Lane, token: str, can: Sequence[str]) -> Given | None:
-    """The next message of a lane, or burst of them, goes to a worker; or the lane is advanced.
+    """Gives the next message of a lane, or burst of them, to a worker; or advances the lane.
 
-    The attempt is counted here, so that one which kills its worker counts.
+    The attempt is counted here, so that an attempt that kills its worker counts.
     """
     message = head_of(tx, lane) if token and not lane.stopped and not lane.yields else None
     if (
@@ -61,9 +65,9 @@ def give_next(tx: Transaction, lane: Lane, token: str, can: Sequence[str]) -> Gi
                 save_message(tx, message)
         lease_to(tx, lane, token, message)
         lane.ready, lane.place = "", None
-        # who asks is alive: its worker counts the new lease from this call on, and so must we
-        tx.touch(process_of(token))
-        lane.alarm = min(lane.alarm or MAX_MS, tx.now + lane.lease)
+        # the caller is alive: the worker counts the new lease from this call on, and so must we
+        tx.seen_now(process_of(token))
+        lane.alarm = min(lane.alarm or NEVER_MS, tx.now + lane.lease)
         save_lane(tx, lane)
         return given(tx, lane, message)
     advance(tx, lane)
@@ -71,19 +75,19 @@ def give_next(tx: Transaction, lane: Lane, token: str, can: Sequence[str]) -> Gi
 
 
 def take_newer(tx: Transaction, lane: Lane, have: int, version: int, *, would_commit: bool) -> tuple[GivenMessage, ...]:
-    """What waits for the handler of the running turn comes into the turn.
+    """Messages that wait for the handler of the running turn come into the turn.
 
-    Answers the messages that its holder does not have yet: it has the first `have` of them. So a repeat is answered
-    alike. A lane that is stopped takes nothing more in, and a turn that is tried again only when it would commit: else
-    a poisonous message could go on for ever with new ones.
+    Returns the messages that its holder does not have yet: it has the first `have`. So a repeat gets the same answer.
+    A turn of a stopped lane takes nothing in. A turn that is a retry does so only when it would commit: otherwise a
+    poison message could go on for ever with new ones.
     """
     lead, taken = running_message(tx, lane), 0
-    may_join = not lane.stopped and (lead.is_open or would_commit) and len(lead.together) < MOST_TOGETHER
-    for other in mailbox(tx, lane.key, MOST_LOOKED_AT) if lane.waiting and may_join else ():
+    may_join = not lane.stopped and (lead.is_open or would_commit) and len(lead.together) < MAX_TOGETHER
+    for other in mailbox(tx, lane.key, MAX_LOOKED_AT) if lane.waiting and may_join else ():
         if other.handler != lead.handler or 0 < other.late < tx.now:
             continue
-        if not joins(tx, other, lead.handler) or version_of(other) > version or taken == MOST_STEERED:
-            break  # nothing comes in past a message of the same handler that cannot
+        if not joins(tx, other, lead.handler) or version_of(other) > version or taken == MAX_STEERED:
+            break  # nothing overtakes a message of the same handler that cannot come in
         join(tx, lane, lead, other)
         taken += 1
     if taken:

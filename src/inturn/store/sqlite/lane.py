@@ -1,4 +1,8 @@
-"""One lane: its row and its messages. Follows lua/include/lane.lua, function by function."""
+"""One lane: its row, its messages and their bursts, its state, and the marks of messages that ended.
+
+Follows lua/include/lane.lua, burst.lua and turns.lua, function by function. What has expired is never read, whether it
+was deleted yet or not.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import json
 import math
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import cast
+from typing import Literal, cast
 
 from inturn.store.lane import PLAIN, Given, GivenMessage, Policy, Rule, read_ident
 from inturn.store.sqlite.transaction import Row, Transaction, process_of
@@ -14,10 +18,10 @@ from inturn.store.sqlite.transaction import Row, Transaction, process_of
 
 @dataclass(slots=True)
 class Lane:
-    """`holder` '': not leased; `granted` is its fence. `waiting` is how many messages are in the mailbox.
+    """`holder` is '' if the lane is not leased; `granted` is the fence; `waiting` counts the messages in the mailbox.
 
-    `allows`: others may interrupt it; `cuts`: interrupts in a row; `yields`: a token that was interrupted and has not
-    yielded; `yield_by`: until when it may take.
+    `allows`: other handlers may interrupt the turn; `cuts`: interrupts in a row; `yields`: a token that was interrupted
+    and has not ended yet; `yield_by`: how long it may take.
     """
 
     key: str
@@ -44,10 +48,11 @@ class Lane:
 
 @dataclass(slots=True)
 class Message:
-    """`waits`: it is in the mailbox; `delayed`: it will be. Else it runs, is one of a burst, or is not in the store.
+    """`waits`: it is in the mailbox; `delayed`: it will be. Else it runs, is part of a burst, or is not stored yet.
 
-    `together`: the idents of its burst, itself left out; `is_open`: more may join it; `needs`: '' or '@' and the
-    version of its handler; `cuts`: interrupts in a row; `keep`: the ttl of the state, while it is delayed.
+    `together`: the other idents of the burst that it leads; `is_open`: more may join it; `needs`: '' or '@' and the
+    version of its handler; `cuts`: interrupts in a row; `keep`: the ttl of the state, while it is delayed; `watchers`:
+    the processes that await its result.
     """
 
     number: int
@@ -110,7 +115,7 @@ def save_lane(tx: Transaction, lane: Lane) -> None:
 
 
 def lane_ends(tx: Transaction, lane: Lane) -> int:
-    """When the lease ends if nothing renews it."""
+    """When the lease ends, unless it is renewed."""
     ends = min(tx.seen_at(process_of(lane.holder)) + lane.lease, lane.until)
     return min(ends, lane.lapse) if lane.lapse > 0 else ends
 
@@ -135,7 +140,7 @@ def running_message(tx: Transaction, lane: Lane) -> Message:
 
 
 def others_of(tx: Transaction, lead: Message) -> list[Message]:
-    """The others of a burst."""
+    """The messages of the burst that it leads, without itself."""
     found = [read_message(tx, lead.key, ident) for ident in lead.together]
     return [other for other in found if other is not None]
 
@@ -178,14 +183,14 @@ def save_message(tx: Transaction, message: Message) -> None:
 
 
 def renumber(tx: Transaction, message: Message, number: int) -> None:
-    """Another place. A message that is not in the store yet (its number is 0) only gets one."""
+    """Gives it another place. A message that is not in the store yet (its number is 0) gets its first."""
     if message.number:
         tx.execute("UPDATE messages SET number = ? WHERE number = ?", (number, message.number))
     message.number = number
 
 
 def put(tx: Transaction, lane: Lane, message: Message) -> None:
-    """Into the mailbox: anew, or back to its old place. The lead of a burst takes the others along."""
+    """Into the mailbox: for the first time, or back to its old place. The lead of a burst takes the others along."""
     if not message.waits:
         lane.waiting += 1
         message.waits = True
@@ -193,7 +198,7 @@ def put(tx: Transaction, lane: Lane, message: Message) -> None:
 
 
 def pull(tx: Transaction, lane: Lane, message: Message) -> None:
-    """Out of the mailbox: it runs, or is a part of a burst."""
+    """Out of the mailbox: it runs, or becomes part of a burst."""
     if message.waits:
         lane.waiting -= 1
         message.waits = False
@@ -201,6 +206,7 @@ def pull(tx: Transaction, lane: Lane, message: Message) -> None:
 
 
 def take_out(tx: Transaction, lane: Lane, message: Message) -> None:
+    """Out of the store."""
     if message.waits:
         lane.waiting -= 1
         message.waits = False
@@ -211,26 +217,151 @@ def take_out(tx: Transaction, lane: Lane, message: Message) -> None:
 def rule_of(text: str) -> Rule:
     if not text:
         return PLAIN
-    policy, quiet, cap, most, allows, version, window = text.split(" ")
-    return Rule(cast(Policy, policy), int(quiet), int(cap), int(most), allows == "1", int(version), int(window))
+    policy, quiet, cap, max_quiet, allows, version, window = text.split(" ")
+    return Rule(cast(Policy, policy), int(quiet), int(cap), int(max_quiet), allows == "1", int(version), int(window))
+
+
+def why_lost(tx: Transaction, token: str, fence: int) -> str | None:
+    """Why a lease that is not there was lost. One that was taken away left a note; one that is older than this file was
+    lost with another (`''`). `None`: its holder ended it. A fence of 0 is not known.
+    """
+    row = tx.one("SELECT why FROM lost WHERE token = ? AND until > ?", (token, tx.now))
+    if row is not None:
+        return str(row[0])
+    return "" if 0 < fence < (tx.era or math.inf) else None
+
+
+# -- bursts: several messages make one turn (lua/include/burst.lua) --------------------------------------------
+
+
+def joins(tx: Transaction, message: Message, handler: str) -> bool:
+    """Whether a waiting message can become part of a burst of this handler."""
+    return message.is_open and not message.caller and message.after <= tx.now and message.handler == handler
+
+
+def version_of(message: Message) -> int:
+    return int(message.needs[1:] or 1)
+
+
+def join(tx: Transaction, lane: Lane, lead: Message, other: Message) -> None:
+    """Out of the mailbox and into the burst of this lead. The caller must save the lead.
+
+    A message that led a burst itself brings the others along. From now on it cannot be late any more.
+    """
+    lead.together += (other.ident, *other.together)
+    lead.rank = min(lead.rank, other.rank)  # if it goes back to the mailbox, nobody of this priority may come before it
+    if version_of(other) > version_of(lead):
+        lead.needs = other.needs  # the worker that runs the burst must be able to read all of it
+    other.late, other.together = 0, []
+    pull(tx, lane, other)
+
+
+def release_unseen(tx: Transaction, lane: Lane, lead: Message, have: int) -> None:
+    """Messages that joined a turn unseen by its handler go back to their places: all after the first `have`."""
+    for other in others_of(tx, lead)[have - 1 :]:
+        put(tx, lane, other)
+    lead.together = lead.together[: have - 1]
+
+
+# -- turns: what a worker is given (lua/include/turns.lua) -----------------------------------------------------
 
 
 def seen(tx: Transaction, message: Message) -> GivenMessage:
-    """One message as its handler gets it."""
+    """One message, as its handler gets it."""
     return GivenMessage(message.ident, message.body, tx.now - message.accepted)
 
 
 def given(tx: Transaction, lane: Lane, lead: Message, state: bytes | None = None) -> Given:
-    """What a worker is given of a turn."""
+    """One turn, as a worker gets it."""
     messages = (seen(tx, lead), *(seen(tx, other) for other in others_of(tx, lead)))
     return Given(
-        lane.key, lane.holder, lane.granted, lead.attempts, lead.ttl, lead.limit, messages, tx.sent_at, state,
-        bool(lead.is_open),
-    )  # fmt: skip
+        key=lane.key,
+        token=lane.holder,
+        fence=lane.granted,
+        attempts=lead.attempts,
+        ttl_ms=lead.ttl,
+        limit_ms=lead.limit,
+        messages=messages,
+        sent_at=tx.sent_at,
+        state=state,
+        is_open=bool(lead.is_open),
+    )
 
 
-def was_lost(tx: Transaction, token: str, fence: int) -> bool:
-    """Of a lease that is not there: one that was taken away left a note, one that is older than this file went with
-    another, and any other was ended by its holder. A fence of 0 is not known.
+# -- the state -------------------------------------------------------------------------------------------------
+
+
+def read_state(tx: Transaction, key: str) -> bytes | None:
+    row = tx.one("SELECT state FROM states WHERE key = ? AND (until IS NULL OR until > ?)", (key, tx.now))
+    return row[0] if row else None
+
+
+def write_state(tx: Transaction, key: str, state: bytes, until: int | None) -> None:
+    tx.execute(
+        "INSERT INTO states VALUES (?, ?, ?) "
+        "ON CONFLICT (key) DO UPDATE SET state = excluded.state, until = excluded.until",
+        (key, state, until),
+    )
+
+
+def delete_state(tx: Transaction, key: str) -> None:
+    tx.execute("DELETE FROM states WHERE key = ?", (key,))
+
+
+def persist_state(tx: Transaction, key: str) -> int:
+    """Stops its time to live. Returns how long it had left (ms; 0: there is no state, or its time had been stopped)."""
+    row = tx.one("SELECT until FROM states WHERE key = ? AND until > ?", (key, tx.now))
+    if row is None:
+        return 0
+    tx.execute("UPDATE states SET until = NULL WHERE key = ?", (key,))
+    return int(row[0] - tx.now)
+
+
+def expire_state(tx: Transaction, key: str, keep_ms: int) -> None:
+    """Starts its time to live, if waiting messages had stopped it or a turn has just written the state."""
+    tx.execute("UPDATE states SET until = ? WHERE key = ? AND until IS NULL", (tx.now + keep_ms, key))
+
+
+def renew_state(tx: Transaction, key: str, keep_ms: int) -> None:
+    """A commit that does not touch the state renews it. A state that has expired does not come back."""
+    tx.execute("UPDATE states SET until = max(until, ?1 + ?2) WHERE key = ?3 AND until > ?1", (tx.now, keep_ms, key))
+
+
+def prolong_state(tx: Transaction, lane: Lane, keep_ms: int) -> None:
+    """The same for a lane that is now idle: messages that came and went during the turn may have stopped its time to
+    live.
     """
-    return tx.is_lost(token) or 0 < fence < (tx.era or math.inf)
+    renew_state(tx, lane.key, keep_ms)
+    expire_state(tx, lane.key, max(lane.keep, keep_ms))
+
+
+# -- marks: what became of messages that ended -----------------------------------------------------------------
+#
+# A mark is the result of a message that was committed; or byte 1 and an ident: see that message's mark; or byte 0 and a
+# word: the message will never run.
+
+
+def read_mark(tx: Transaction, key: str, ident: str) -> bytes | None:
+    """All messages of a burst have one result: their marks point to that of the lead."""
+    mark = _read_one_mark(tx, key, ident)
+    return _read_one_mark(tx, key, mark[1:].decode()) if mark is not None and mark[:1] == b"\1" else mark
+
+
+def _read_one_mark(tx: Transaction, key: str, ident: str) -> bytes | None:
+    row = tx.one("SELECT result FROM marks WHERE key = ? AND ident = ? AND until > ?", (key, ident, tx.now))
+    return row[0] if row else None
+
+
+def word_of(mark: bytes) -> Literal["superseded", "cancelled"] | None:
+    """Why the message will never run; `None` if it has run."""
+    if mark[:1] != b"\0":
+        return None
+    return "superseded" if mark == b"\0superseded" else "cancelled"
+
+
+def write_mark(tx: Transaction, key: str, ident: str, mark: bytes, window_ms: int) -> None:
+    tx.execute("INSERT OR REPLACE INTO marks VALUES (?, ?, ?, ?)", (key, ident, mark, tx.now + window_ms))
+
+
+def point_mark(tx: Transaction, key: str, ident: str, lead: str, window_ms: int) -> None:
+    write_mark(tx, key, ident, b"\1" + lead.encode(), window_ms)

@@ -1,4 +1,4 @@
-"""One lock, and bringing it up to date: what has ended is taken away, and who comes next is granted.
+"""One lock, and how it is brought up to date: grants that have ended are taken away, and the queue is granted.
 
 Follows lua/include/lock.lua and lua/include/settle.lua, function by function.
 """
@@ -9,13 +9,14 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from inturn.store.protocol import CONFIRM_MS, PLACE_LIVES_MS, Grant
+from inturn.store.limits import CONFIRM_MS, PLACE_LIVES_MS
+from inturn.store.protocol import Grant
 from inturn.store.sqlite.transaction import Transaction, process_of
 
 
 @dataclass(slots=True)
 class Lock:
-    """The sum of its grants. `used` 0: it is not in use any more."""
+    """The sum of its grants. `used` is 0 when the lock is no longer in use."""
 
     name: str
     capacity: int
@@ -68,12 +69,12 @@ def has_queue(tx: Transaction, name: str) -> bool:
 
 
 def has_ahead(tx: Transaction, name: str, rank: int) -> bool:
-    """Whether a newcomer of this rank would have to stand behind anyone."""
+    """Whether a newcomer of this rank would have to wait behind anyone."""
     return tx.one("SELECT 1 FROM places WHERE name = ? AND rank <= ? LIMIT 1", (name, rank)) is not None
 
 
 def grant_ends(tx: Transaction, grant: GrantRow) -> float:
-    """When the grant ends if nothing renews it."""
+    """When the grant ends, unless it is renewed."""
     ends = math.inf
     if grant.ttl > 0:
         ends = tx.seen_at(process_of(grant.token)) + grant.ttl
@@ -85,7 +86,7 @@ def grant_ends(tx: Transaction, grant: GrantRow) -> float:
 
 
 def life_left(tx: Transaction, ends: int) -> int:
-    """Milliseconds until a fixed end; 0 means that there is none."""
+    """Milliseconds until a fixed end; 0 if there is none."""
     return max(1, ends - tx.now) if ends > 0 else 0
 
 
@@ -94,6 +95,7 @@ def insert_grant(tx: Transaction, name: str, grant: GrantRow, capacity: int) -> 
 
 
 def take_away(tx: Transaction, lock: Lock, grant: GrantRow, why: str) -> None:
+    """Ends a grant against its holder's will."""
     tx.execute("DELETE FROM grants WHERE name = ? AND token = ?", (lock.name, grant.token))
     lock.used -= grant.weight
     if grant.lapses > 0:
@@ -106,7 +108,7 @@ def remove_place(tx: Transaction, name: str, place: PlaceRow) -> None:
 
 
 def reap(tx: Transaction, lock: Lock) -> float:
-    """Takes away every grant that has ended; answers when the next one could end."""
+    """Takes away every grant that has ended. Returns when the next one could end."""
     soonest = math.inf
     for grant in grants_of(tx, lock.name):
         ends = grant_ends(tx, grant)
@@ -118,11 +120,11 @@ def reap(tx: Transaction, lock: Lock) -> float:
 
 
 def grant_heads(tx: Transaction, lock: Lock, calling_process: str | None) -> float:
-    """Grants to the head of the queue while it fits; answers when the first of these grants could end.
+    """Grants to the head of the queue while it fits. Returns when the first of these grants could end.
 
-    A head that does not fit stops the queue, so that nobody barges in. Grants to the calling process are
-    complete and are handed over. To another process a grant is provisional until its process confirms it (by
-    repeating its acquire); it also stands in that process's inbox.
+    A head that does not fit stops the queue, so that nobody overtakes it. A grant to the calling process is complete,
+    and is handed over. A grant to another process is provisional until that process confirms it by repeating its
+    acquire; it is also put into that process's inbox.
     """
     mine: list[Grant] = []
     soonest = math.inf
@@ -137,9 +139,16 @@ def grant_heads(tx: Transaction, lock: Lock, calling_process: str | None) -> flo
             ends = tx.now + place.life if place.life > 0 else 0
             lapses = 0 if is_mine else tx.now + CONFIRM_MS
             grant = GrantRow(
-                place.token, place.owner, place.weight, tx.tick(), place.arrival, place.ttl, ends, lapses,
-                tx.now,
-            )  # fmt: skip
+                token=place.token,
+                owner=place.owner,
+                weight=place.weight,
+                fence=tx.tick(),
+                arrival=place.arrival,
+                ttl=place.ttl,
+                ends=ends,
+                lapses=lapses,
+                since=tx.now,
+            )
             if is_mine:
                 mine.append(Grant(grant.token, grant.fence, grant.arrival, life_left(tx, ends)))
             else:
@@ -149,15 +158,15 @@ def grant_heads(tx: Transaction, lock: Lock, calling_process: str | None) -> flo
             soonest = min(soonest, grant_ends(tx, grant))
         else:
             break
-    # the calling process is alive by the very fact of its call; its new leases live from this moment on
+    # the calling process is alive, because it calls: its new leases live from this moment on
     if mine and calling_process is not None:
-        tx.touch(calling_process)
+        tx.seen_now(calling_process)
         tx.hand_over(lock.name, mine)
     return soonest
 
 
 def reschedule(tx: Transaction, lock: Lock, soonest: float) -> None:
-    """Says when the lock must be looked at again: never, if nobody waits for it or no grant can end."""
+    """Notes when the lock must be looked at again: never, if nobody waits for it or no grant can end."""
     if lock.used == 0:
         return
     due = soonest if soonest < math.inf and has_queue(tx, lock.name) else None
@@ -165,6 +174,7 @@ def reschedule(tx: Transaction, lock: Lock, soonest: float) -> None:
 
 
 def settle(tx: Transaction, lock: Lock, calling_process: str | None) -> float:
+    """Brings a lock up to date. Returns when the first of its grants could end."""
     held_until = reap(tx, lock)
     granted_until = grant_heads(tx, lock, calling_process)
     soonest = min(held_until, granted_until)

@@ -1,7 +1,8 @@
-"""One transaction of the writer: the store's clock, its counter, and what all locks and lanes share.
+"""One transaction of the writer: the store's clock, its counter, processes, and what processes are told.
 
-The clock and the counter are read once when the transaction begins and written once when it ends; a
-transaction that is rolled back takes its numbers with it, and nobody has seen them.
+The clock and the counter are read once when the transaction begins, and written once when it ends. A transaction that
+is rolled back takes its numbers with it; nobody has seen them. Follows lua/include/clock.lua, partition.lua, tell.lua
+and worker.lua.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from inturn.store import clock
+from inturn.store.limits import LOST_NOTE_MS
 from inturn.store.protocol import Grant, Kind, Notice
-
-LOST_NOTE_MS = 60_000
 
 Row = tuple[Any, ...]
 Audience = Mapping[str, Sequence[str]]
 """Who watches: key -> processes."""
+NOBODY: Audience = {}
 WallClock = Callable[[], int]
 
 
@@ -34,10 +35,7 @@ def process_of(token: str) -> str:
 
 
 class Transaction:
-    """`now` and `now_us` stand still within it.
-
-    `notices` are for this process, once it is committed; so is `heard`, what was said of lanes that are watched.
-    """
+    """`now` and `now_us` stand still within it. `notices` and `heard` go out in this process once it is committed."""
 
     __slots__ = (
         "_changes", "_fence", "_seen", "audience", "connection", "era", "execute", "expects_until", "has_places",
@@ -61,17 +59,17 @@ class Transaction:
         self.has_places = False
         """A place of ours was added, for a lock or for an inline turn."""
         self.expects_until = 0.0
-        """Until then (our clock) a notice may well come: for an idle worker of ours, or about a result."""
-        self.audience: Audience = {}
-        """Whoever makes the transaction knows it, and need not look for it in every one."""
-        self.heard: list[tuple[str, bytes]] = []
-        self.unheard: dict[str, int] = {}
-        """How much each process that was told of it in this transaction has not heard yet: see `watching.py`."""
+        """Until then (our clock) we expect a notice: for an idle worker of ours, or about a result."""
+        self.audience: Audience = NOBODY
+        """Who watches. The writer knows, so that no transaction has to look."""
+        self.heard: tuple[tuple[str, bytes], ...] = ()
+        self.unheard: dict[str, int] | None = None
+        """How many texts each process that this transaction told something has not read yet: see `watch.py`."""
         self._seen: dict[str, int] = {}
         self._changes = connection.total_changes
 
     def end(self) -> None:
-        """A transaction that only read writes nothing, and so costs no sync of the disk."""
+        """Commits. A transaction that only read writes nothing, and so costs no sync of the disk."""
         if self.connection.total_changes != self._changes:
             self.execute(
                 "UPDATE store SET now_us = ?, fence = ?, era = ?, watching = ?",
@@ -85,7 +83,7 @@ class Transaction:
     # -- numbers ---------------------------------------------------------------------------------------------
 
     def tick(self) -> int:
-        """Arrivals and fences come from one counter. It follows the clock, so it grows on in a new file."""
+        """Arrivals and fences come from one counter. It follows the clock, so it goes on growing in a new file."""
         is_first = self._fence == 0
         self._fence = max(self._fence + 1, self.now_us)
         if is_first:
@@ -101,7 +99,7 @@ class Transaction:
             seen = self._seen[process] = row[0] if row else 0
         return seen
 
-    def touch(self, process: str) -> None:
+    def seen_now(self, process: str) -> None:
         if self._seen.get(process) != self.now:
             self.execute(
                 "INSERT INTO processes VALUES (?, ?, ?) "
@@ -115,13 +113,13 @@ class Transaction:
         self.execute("DELETE FROM inbox WHERE process = ?", (process,))
         self._seen[process] = 0
 
-    def remove_worker(self, process: str) -> None:
+    def forget_worker(self, process: str) -> None:
         self.execute("DELETE FROM idle WHERE process = ?", (process,))
         self.execute("DELETE FROM workers WHERE process = ?", (process,))
         self.execute("DELETE FROM inbox WHERE process = ? AND kind = 'ready'", (process,))
 
     def is_dead(self, process: str) -> bool:
-        """Its pid is gone. Only a process of our home can be judged so, the others by when they were seen."""
+        """Whether its pid is gone. We can tell that only for a process with our own host name and `home()`."""
         host, _, rest = process.rpartition(":")[0].rpartition(":")
         if not rest.isdigit() or host != self.process.rpartition(":")[0].rpartition(":")[0]:
             return False
@@ -139,24 +137,24 @@ class Transaction:
     # -- telling ---------------------------------------------------------------------------------------------
 
     def tell(self, process: str, kind: Kind, token: str, name: str, why: str = "", fence: int = 0) -> None:
-        """Into the inbox of a process; if that is ours, it is read as soon as this is committed."""
+        """Puts a notice into the inbox of a process. Our own inbox is read as soon as this is committed."""
         row = (process, self.tick(), kind, token, name, why, fence, self.now)
         self.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
         if process == self.process:
             self.is_told = True
 
     def untell(self, kind: Kind, token: str, name: str) -> None:
-        """The process has heard of this, or does not need to any more."""
+        """Takes a notice back: the process knows of it, or no longer needs to."""
         self.execute(
             "DELETE FROM inbox INDEXED BY inbox_by_name WHERE process = ? AND kind = ? AND name = ? AND token = ?",
             (process_of(token), kind, name, token),
         )
 
     def tell_loss(self, name: str, token: str, fence: int, why: str) -> None:
-        """A lease ended against its holder's will.
+        """Tells a holder that its lease ended against its will.
 
-        The note lets what its holder does later be refused; the fence tells which grant was lost, as the token may
-        have got another since.
+        A note makes sure that what the holder does later is refused. The fence tells which grant was lost, as the token
+        may have got another since.
         """
         if fence > 0:
             self.execute("INSERT OR REPLACE INTO lost VALUES (?, ?, ?)", (token, why, self.now + LOST_NOTE_MS))
@@ -169,14 +167,14 @@ class Transaction:
         self.execute("DELETE FROM lost WHERE token = ?", (token,))
 
     def hand_over(self, name: str, grants: list[Grant]) -> None:
-        """Complete grants to other places of the calling process."""
+        """Hands complete grants to other waiting places of the calling process."""
         for grant in grants:
             self.notices.append(Notice("granted", name, grant.token, grant=grant, sent_at=self.sent_at))
 
 
 @cache
 def home() -> str:
-    """Where our pid means something: this boot of this machine and this pid namespace (a container's)."""
+    """Where our pid means something: this boot of this machine, and this pid namespace (a container has its own)."""
     parts = []
     for path in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
         try:

@@ -1,4 +1,4 @@
-"""The verbs of a worker, as functions of a transaction: each follows lua/<verb>.lua step by step."""
+"""The verbs of a worker, as functions of a transaction: each follows lua/workers/<verb>.lua step by step."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import json
 from collections.abc import Sequence
 
 from inturn.store.lane import Claimed, Given
+from inturn.store.limits import CLAIM_NOTE_MS
 from inturn.store.sqlite.advance import advance, end_lease, stop_yielding
-from inturn.store.sqlite.due import advance_due, arrive_due, bury_late, lanes_due
+from inturn.store.sqlite.arrive import arrive_due
+from inturn.store.sqlite.due import advance_due, bury_late, lanes_due
 from inturn.store.sqlite.give import give_next
-from inturn.store.sqlite.kept import read_state
-from inturn.store.sqlite.lane import LANE, Lane, given, put, read_lane, running_message
+from inturn.store.sqlite.lane import LANE, Lane, given, put, read_lane, read_state, running_message
 from inturn.store.sqlite.transaction import Transaction
 
-CLAIM_NOTE_MS = 60_000
 EXPECTS_S = 3.0
 """A worker that found no work asks again sooner than this."""
 
 
 def claim(tx: Transaction, process: str, call: str, can: Sequence[str], count: int) -> Claimed:
-    """A worker asks for turns: up to `count` ready lanes are leased to it, each with its next message and its state."""
+    """Leases up to `count` ready lanes to a worker, each with its next message and its state."""
     turns: list[Given] = []
-    tx.touch(process)
+    tx.seen_now(process)
     note = tx.one("SELECT turns FROM claims WHERE call = ? AND until > ?", (call, tx.now))
-    if note:  # a repeat: what was given the first time, as far as it is still ours
+    if note:  # a repeat gets what was given the first time, as far as it is still leased to it
         for key, token in json.loads(note[0]):
             lane = read_lane(tx, key)
             if lane and lane.holder == token:
@@ -39,7 +39,7 @@ def claim(tx: Transaction, process: str, call: str, can: Sequence[str], count: i
     has_more = True
     while has_more and len(turns) < count:
         has_more = False
-        for handler in can:  # one of each in turn
+        for handler in can:  # one lane of each handler, then the next round
             lane = _first_ready(tx, handler) if len(turns) < count else None
             if lane:
                 has_more = True
@@ -63,16 +63,16 @@ def _first_ready(tx: Transaction, handler: str) -> Lane | None:
 
 
 def unclaim(tx: Transaction, call: str) -> int:
-    """Whatever this claim was given and nobody took is given back, as if it had not been given."""
+    """Gives back what this claim was given and nobody took, as if it had not been given."""
     count = 0
     note = tx.one("SELECT turns FROM claims WHERE call = ? AND until > ?", (call, tx.now))
-    # the note stays, so that the claim, if it comes after this, finds it and gives nothing
+    # the note stays: if the claim itself comes after this, it finds the note and gives nothing
     tx.execute("INSERT OR REPLACE INTO claims VALUES (?, '[]', ?)", (call, tx.now + CLAIM_NOTE_MS))
     given_to = (
         json.loads(note[0])
         if note
         else tx.execute(
-            # away for longer than notes live: the lanes that the call's tokens hold
+            # the caller was away for longer than notes live: look for the lanes that its tokens hold
             "SELECT key, holder FROM lanes WHERE holder >= ? AND holder < ?",
             (f"{call}.", f"{call}/"),
         ).fetchall()
@@ -93,5 +93,5 @@ def unclaim(tx: Transaction, call: str) -> int:
 
 
 def unwork(tx: Transaction, process: str) -> None:
-    """A worker stops: nobody wakes it any more, and its handlers are not its own."""
-    tx.remove_worker(process)
+    """A worker stops: it is not woken any more, and no longer counts as running its handlers."""
+    tx.forget_worker(process)

@@ -1,40 +1,51 @@
 """The one thread of a process that uses the database: calls that wait together are committed together.
 
-A batch is one transaction. If anything in it fails, it is rolled back and its calls are run one by one, so
-that a failure is its own caller's only. A call whose deadline has passed is not begun. Answers and notices go
-out after the commit: if the process dies before it, nothing has happened; after it, the callers are gone too.
+A batch is one transaction. If anything in it fails, it is rolled back and its calls are run one by one, so that only
+the call that fails gets the error. A call whose deadline has passed is not begun. Answers and notices go out after the
+commit: if the process dies before the commit, nothing has happened; if it dies after it, the callers died with it.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
+import os
 import sqlite3
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from typing import Protocol
+from weakref import WeakSet
 
 from inturn.errors import InTurnError
 from inturn.store import clock
 from inturn.store.protocol import Notice
-from inturn.store.sqlite import lifecycle
-from inturn.store.sqlite.address import Address
-from inturn.store.sqlite.asides import Asides
+from inturn.store.sqlite import lanes, locks, workers
 from inturn.store.sqlite.calls import Job
-from inturn.store.sqlite.connection import explain, is_busy, is_passing, open_connection
-from inturn.store.sqlite.ears import Ears
+from inturn.store.sqlite.connection import Address, SameFile, explain, is_busy, is_passing, open_connection
 from inturn.store.sqlite.inbox import Inbox
-from inturn.store.sqlite.same_file import SameFile
 from inturn.store.sqlite.transaction import Transaction, WallClock
+from inturn.store.sqlite.watch import Relay, Watchers
 
 log = logging.getLogger("inturn.store")
 
-BATCH = 256
+MAX_BATCH = 256
+"""Calls in one transaction."""
 SHORTEST_PAUSE_S = 0.0001
 LONGEST_PAUSE_S = 0.005
-"""How soon we look again whether another process has left the write lock: the longer it lasts, the later."""
+"""How long we pause while another process has the write lock: the longer we have waited, the longer the pause."""
+END_WITHIN_S = 1.0
+"""How long the end of the interpreter waits for a writer."""
+
+_GIVING = (locks.acquire, lanes.begin, workers.claim)
+
+
+def is_moot(job: Job) -> bool:
+    """The job would give something to a caller that is gone, so nobody would ever give it back."""
+    return job.verb in _GIVING and job.owner.is_gone
 
 
 class Writer:
@@ -44,17 +55,18 @@ class Writer:
         self,
         address: Address,
         process: str,
+        *,
         timeout_s: float,
         wall: WallClock,
         tell: Callable[[Notice], None],
-        ears: Ears,
+        watchers: Watchers,
     ) -> None:
         self._address = address
         self._process = process
         self._timeout_s = timeout_s
         self._wall = wall
         self._tell = tell
-        self._ears = ears
+        self._watchers = watchers
         self._queue: SimpleQueue[list[Job] | None] = SimpleQueue()
         self._backlog: deque[Job] = deque()
         self._is_stopping = False
@@ -63,28 +75,28 @@ class Writer:
         self._using = threading.Lock()
         """Held while the connection is used."""
         self._obstacle: sqlite3.Error | None = None
-        """Why nothing could be committed of late."""
-        self._inbox = Inbox(process, ears)
-        self._asides = Asides(str(address), process, timeout_s, ears)
+        """Why the last attempt could not commit."""
+        self._relay = Relay(str(address), process, timeout_s, watchers)
+        self._inbox = Inbox(process, self._relay)
         self._thread = threading.Thread(target=self._main, name="inturn-sqlite", daemon=True)
         self._thread.start()
-        lifecycle.watch_writer(self)
+        _writers.add(self)
 
     def put(self, jobs: list[Job]) -> None:
         self._queue.put(jobs)
 
     def say(self, key: str, text: bytes) -> None:
-        """To those who watch the lane in other processes, if there are any."""
-        jobs = self._asides.say(key, text)
+        """Tells the watchers of the lane in other processes, if there are any."""
+        jobs = self._relay.say(key, text)
         if jobs:
             self._queue.put(jobs)
 
     def stop(self, within_s: float | None = None) -> None:
-        """Finish what was put, then end. A call that was not begun has a deadline; a disk that hangs has none."""
+        """Finishes what was put, then ends. A call that was not begun has a deadline; a disk that hangs has none."""
         self._queue.put(None)
         self._thread.join(2 * self._timeout_s if within_s is None else within_s)
         if self._thread.is_alive():
-            log.warning("%s does not answer: its thread is left behind", self._address)
+            log.warning("%s does not answer; its thread is abandoned", self._address)
 
     # -- the thread ------------------------------------------------------------------------------------------
 
@@ -93,7 +105,7 @@ class Writer:
             while True:
                 jobs = self._take()
                 if self._is_stopping:
-                    jobs = [job for job in jobs if not job.is_moot()]
+                    jobs = [job for job in jobs if not is_moot(job)]
                 if jobs:
                     self._run_wanted(jobs)
                 elif self._is_stopping:
@@ -104,29 +116,29 @@ class Writer:
             self._close()
 
     def _take(self) -> list[Job]:
-        """What has gathered; waits for it no longer than until we must look at our inbox."""
+        """The jobs that have gathered. Waits for one, but only until it is time to look at our inbox."""
         backlog = self._backlog
         timeout = 0.0
         if not backlog and not self._is_stopping:
             timeout = self._inbox.pause_s
         with contextlib.suppress(Empty):
-            while len(backlog) < BATCH:
+            while len(backlog) < MAX_BATCH:
                 jobs = self._queue.get(timeout=timeout) if timeout else self._queue.get_nowait()
                 timeout = 0.0
                 if jobs is None:
                     self._is_stopping = True
                 else:
                     backlog.extend(jobs)
-        return [backlog.popleft() for _ in range(min(len(backlog), BATCH))]
+        return [backlog.popleft() for _ in range(min(len(backlog), MAX_BATCH))]
 
     def _run_wanted(self, jobs: list[Job]) -> None:
-        """All but what would be said to nobody."""
-        if self._asides.are_among(jobs):
+        """Runs the jobs, without those that would tell something to watchers that do not exist."""
+        if self._relay.is_among(jobs):
             with self._using:
                 try:
-                    jobs = self._asides.sift(jobs, self._connection)
-                except sqlite3.Error as error:  # the transaction finds out
-                    log.debug("not known who watches %s: %s", self._address, error)
+                    jobs = self._relay.sift(jobs, self._connection)
+                except sqlite3.Error as error:  # the transaction will find out
+                    log.debug("cannot read who watches lanes of %s: %s", self._address, error)
         if jobs:
             self._run(jobs)
 
@@ -138,14 +150,14 @@ class Writer:
                 self._fail(left, failure)
         else:
             self._fail(todo, failure)
-        by_loop: dict[int, list[Job]] = {}
+        by_owner: dict[int, list[Job]] = {}
         for job in jobs:
-            by_loop.setdefault(id(job.calls), []).append(job)
-        for answered in by_loop.values():
-            answered[0].calls.answered(answered)
+            by_owner.setdefault(id(job.owner), []).append(job)
+        for answered in by_owner.values():
+            answered[0].owner.answered(answered)
 
     def _try(self, jobs: list[Job]) -> tuple[list[Job], Exception | None]:
-        """One transaction, or nothing of it: then this answers the jobs that were in it, and the failure."""
+        """All jobs in one transaction, or none: then this returns the jobs that were in it, and the failure."""
         started_at = clock.now()
         while True:
             jobs = self._still_wanted(jobs)
@@ -160,13 +172,13 @@ class Writer:
                 self._obstacle = error
                 waited_s = clock.now() - started_at
                 time.sleep(min(max(SHORTEST_PAUSE_S, waited_s / 100), LONGEST_PAUSE_S))
-            except Exception as error:  # noqa: BLE001 - whatever it was, it is the caller's to hear
+            except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets it
                 return jobs, error
             else:
                 self._obstacle = None
                 self._inbox.committed(tx)
                 for key, text in tx.heard:
-                    self._ears.hear(key, text)
+                    self._watchers.hear(key, text)
                 for notice in tx.notices:
                     self._pass_on(notice)
                 return [], None
@@ -177,7 +189,7 @@ class Writer:
             return jobs
         for job in jobs:
             if job.deadline <= at:
-                why = explain(obstacle) if obstacle else "other calls took the time"
+                why = explain(obstacle) if obstacle else "other calls used up the time"
                 job.fail(f"stale, not begun within {self._timeout_s:g} s: {why}", obstacle)
         return [job for job in jobs if job.deadline > at]
 
@@ -190,7 +202,7 @@ class Writer:
         try:
             connection.execute("BEGIN IMMEDIATE")
             tx = Transaction(connection, self._process, self._wall)
-            self._asides.meet(tx)
+            self._relay.meet(tx)
             for job in jobs:
                 job.answer = job.verb(tx, *job.args)
             tx.end()
@@ -226,11 +238,11 @@ class Writer:
                 try:
                     notices = self._inbox.look(self._connection, at)
                 except sqlite3.Error as error:
-                    # the next look, the next call or the next beat finds out
-                    log.debug("inbox of %s not read: %s", self._process, error)
+                    # the next look, call or beat will find out
+                    log.debug("cannot read the inbox of %s: %s", self._process, error)
         for notice in notices:
             self._pass_on(notice)
-        chores = self._asides.chores(self._inbox, at)
+        chores = self._relay.chores(at)
         if chores:
             self._queue.put(chores)
 
@@ -245,13 +257,13 @@ class Writer:
     def _close(self) -> None:
         connection, self._connection = self._connection, None
         self._inbox.reopened()
-        self._asides.reopened()
+        self._relay.reopened()
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
 
     def hold_still(self) -> bool:
-        """Before a fork: a child must not have SQLite's idea of the file's locks in its memory."""
+        """Before a fork: the child must not inherit what SQLite believes about the file's locks."""
         is_still = self._using.acquire(timeout=self._timeout_s)
         if is_still and self._address.path is not None:
             self._close()
@@ -259,3 +271,52 @@ class Writer:
 
     def go_on(self) -> None:
         self._using.release()
+
+
+# -- a fork, and the end of the interpreter ------------------------------------------------------------------
+#
+# SQLite keeps a process's locks on a file in memory. A child that inherits that memory believes in locks that it does
+# not have, and could destroy the file. So every writer closes its file for the moment of the fork, and the child starts
+# with nothing. At the end of the interpreter the writers finish what was asked: a lock that was released is free.
+
+
+class Store(Protocol):
+    def forget(self) -> None: ...
+
+
+_writers: WeakSet[Writer] = WeakSet()
+_stores: WeakSet[Store] = WeakSet()
+_still: list[Writer] = []
+_left_to_the_parent: list[Writer] = []
+"""In a child: kept, so that they are neither used nor finalised here."""
+
+
+def forget_after_fork(store: Store) -> None:
+    """`store.forget()` is called in every child that this process forks."""
+    _stores.add(store)
+
+
+def _before_fork() -> None:
+    _still.extend(writer for writer in list(_writers) if writer.hold_still())
+
+
+def _in_parent() -> None:
+    while _still:
+        _still.pop().go_on()
+
+
+def _in_child() -> None:
+    _still.clear()
+    _left_to_the_parent.extend(_writers)
+    _writers.clear()
+    for store in list(_stores):
+        store.forget()
+
+
+def _at_exit() -> None:
+    for writer in list(_writers):
+        writer.stop(END_WITHIN_S)
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_in_parent, after_in_child=_in_child)
+atexit.register(_at_exit)

@@ -1,6 +1,7 @@
-"""Walking a graph for what a visitor wrote: from where it rested to where it rests next, in one turn.
+"""Walks a graph for what a visitor wrote: in one turn, from the node where it rested to the node where it rests next.
 
-Nothing is written here: the position and the fields are changed in the metadata that the caller saves, or does not.
+Nothing is written here. The walk changes the position and the fields in a copy of the metadata; the caller saves that
+copy, or drops it.
 """
 
 from __future__ import annotations
@@ -8,32 +9,39 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import math
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
-from inturn.agents import storable as clean
-from inturn.conversations.graph.compare import OPERATORS, equals
-from inturn.conversations.graph.fill import fill_text, fill_value
-from inturn.conversations.graph.model import AiNode, ConditionNode, Graph, MessageNode, Node, SwitchNode, ToolNode
-from inturn.errors import BadMessage, DefinitionError, WorkflowTooDeep
+from inturn.agents import storable
+from inturn.errors import BadMessage, DefinitionError, GraphTooDeep
+from inturn.visitors.graph.model import AiNode, ConditionNode, Graph, MessageNode, Node, SwitchNode, ToolNode
+from inturn.workflows.definition.patterns import compiled
 
-log = logging.getLogger("inturn.conversations")
+log = logging.getLogger("inturn.visitors")
 
-MOST_NODES = 20
+MAX_STEPS = 20
+"""Nodes that one turn may go through."""
 STATE = "workflow_state"
+"""Where the metadata of a chat holds the position. Services that read the metadata look for this name."""
 MAX_VALUE = 1024 * 1024
-"""Bytes of what a tool gives. What of it is kept has a limit of its own, with the rest of the metadata."""
+"""Bytes that a tool may return. What is kept of them is also bounded with the rest of the metadata."""
+MAX_MATCHED = 1000
+"""Characters of a text that a pattern is matched against: nested counted repetitions cost time per character."""
+
+_REFERENCE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.-]{0,63})\}")
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """Where a tool is called from. It may change `fields`, which are saved with the answer.
+    """Where a tool is called from. The tool may change `fields`; they are saved with the answer.
 
-    A tool may be called again for the same messages if the turn fails after it: `message_ids` tell the repeat.
+    If the turn fails later, the tool is called again for the same messages: `message_ids` identify the repeat.
     """
 
     conversation_id: str
@@ -52,12 +60,12 @@ class ToolContext:
 
 Tool = Callable[[dict[str, Any], ToolContext], Any]
 AskAgent = Callable[[str], Awaitable[str]]
-"""Takes the instructions of the node, answers the agent's words."""
+"""Takes the instructions of the node and returns the agent's words."""
 
 
 @dataclass(slots=True)
 class Walk:
-    """One walk. `metadata` is the caller's copy: `workflow_state` in it is where the walk rests, and its fields."""
+    """One walk. `metadata` is the caller's copy: its `workflow_state` holds where the walk rests, and the fields."""
 
     graph: Graph
     metadata: dict[str, Any]
@@ -71,13 +79,13 @@ class Walk:
     has_asked: bool = False
 
     async def go(self) -> str:
-        """Walks until it rests or ends, and answers all that was said on the way."""
+        """Walks until it rests or ends. Returns everything that was said on the way."""
         here: str | None = self._resume()
         rests_at = ""
         while here is not None:
             self.path.append(here)
-            if len(self.path) > MOST_NODES:
-                raise WorkflowTooDeep(self.path, MOST_NODES)
+            if len(self.path) > MAX_STEPS:
+                raise GraphTooDeep(self.path, MAX_STEPS)
             node = self.graph.by_id[here]
             label = await self._visit(node)
             if isinstance(node, MessageNode | AiNode) and node.wait:
@@ -85,38 +93,38 @@ class Walk:
             else:
                 here = None if node.type == "end" else self.graph.next(node.id, label)
         state = self.metadata.get(STATE)
-        others = state if isinstance(state, dict) else {}  # what is not ours is not touched
+        others = state if isinstance(state, dict) else {}  # keep what others put there
         self.metadata[STATE] = {**others, "node": rests_at or None, "fields": self.fields, "done": not rests_at}
         return "\n\n".join(text for text in self.said if text.strip())
 
     def _resume(self) -> str:
-        """The node to go on with. After an end, or where the graph has changed underneath, it starts again."""
+        """Returns the node to go on with. After an end, or if the graph has lost the node, the walk starts again."""
         state = self.metadata.get(STATE)
         if not isinstance(state, dict) or state.get("done"):
             return self.graph.start
         kept = state.get("fields")
         self.fields = dict(kept) if isinstance(kept, dict) else {}
-        if not state.get("node"):  # it has not begun: someone has filled in fields beforehand
+        if not state.get("node"):  # it has not begun: someone filled in fields beforehand
             return self.graph.start
         node = self.graph.by_id.get(str(state["node"]))
         if not isinstance(node, MessageNode | AiNode) or not node.wait:
-            log.warning("the workflow rested at %r, which is no such node any more: it starts again", state["node"])
+            log.warning("the graph rested at %r, which is no longer a waiting node; starting again", state["node"])
             return self.graph.start
         if isinstance(node, MessageNode) and node.save_as is not None:
             self.fields[node.save_as] = self.text
         return self.graph.next(node.id)
 
     async def _visit(self, node: Node) -> str:
-        """Does what the node says; answers the label of the edge to go by."""
+        """Does what the node says. Returns the label of the edge to follow."""
         if isinstance(node, MessageNode):
-            self.said.append(fill_text(node.text, self._told()))
+            self.said.append(fill_text(node.text, self._readable()))
         elif isinstance(node, ConditionNode):
             return "true" if OPERATORS[node.op](self._look(node.field), node.value) else "false"
         elif isinstance(node, SwitchNode):
             return next((case for case in node.cases if equals(self._look(node.field), case)), "default")
         elif isinstance(node, AiNode):
             self.has_asked = True
-            answer = await self.ask(fill_text(node.instructions, self._told()))
+            answer = await self.ask(fill_text(node.instructions, self._readable()))
             self.said.append(answer)
             if node.save_as is not None:
                 self.fields[node.save_as] = answer
@@ -125,19 +133,19 @@ class Walk:
         return ""
 
     def _look(self, name: str) -> Any:
-        return self._told().get(name)
+        return self._readable().get(name)
 
-    def _told(self) -> dict[str, Any]:
-        """The fields, and what the visitor wrote."""
+    def _readable(self) -> dict[str, Any]:
+        """Returns the fields, with what the visitor wrote as `text`."""
         return {**self.fields, "text": self.text}
 
     async def _call(self, node: ToolNode) -> None:
         tool = self.tools.get(node.tool)
         if tool is None:
-            there_are = f"there are {', '.join(sorted(self.tools))}" if self.tools else "there is none"
-            raise DefinitionError([f"node {node.id!r}: no tool {node.tool!r} is registered here; {there_are}"])
-        # copies: a tool that is given up runs on in its thread, and must not change what is saved by then
-        arguments = deepcopy(fill_value(node.arguments, self._told()))
+            known = f"there are {', '.join(sorted(self.tools))}" if self.tools else "there are none"
+            raise DefinitionError([f"node {node.id!r}: no tool {node.tool!r} is registered here; {known}"])
+        # copies: a tool that timed out runs on in its thread, and must not change what is being saved
+        arguments = deepcopy(fill_value(node.arguments, self._readable()))
         context = self.context(deepcopy(self.fields))
         if inspect.iscoroutinefunction(tool) or inspect.iscoroutinefunction(getattr(tool, "__call__", None)):  # noqa: B004
             answer = await tool(arguments, context)
@@ -146,11 +154,79 @@ class Walk:
             answer = await answer if inspect.isawaitable(answer) else answer
         self.fields = _plain(node, context.fields, "put into its fields")
         if node.save_as is not None:
-            self.fields[node.save_as] = _plain(node, answer, "answered")
+            self.fields[node.save_as] = _plain(node, answer, "returned")
 
 
 def _plain(node: ToolNode, value: Any, how: str) -> Any:
     try:
-        return clean.plain(to_jsonable_python(value), MAX_VALUE)
+        return storable.value(to_jsonable_python(value), MAX_VALUE)
     except (PydanticSerializationError, ValueError, RecursionError) as error:
-        raise BadMessage(f"node {node.id!r}: the tool {node.tool!r} {how} what is no JSON: {error}") from error
+        raise BadMessage(f"node {node.id!r}: the tool {node.tool!r} {how} what is not JSON: {error}") from error
+
+
+def fill_text(text: str, fields: Mapping[str, Any]) -> str:
+    """Replaces `{name}` by the field's value, in one pass: a value is never read as a template.
+
+    Names that are not fields stay as they are.
+    """
+    return _REFERENCE.sub(lambda found: as_text(fields[found[1]]) if found[1] in fields else found[0], text)
+
+
+def fill_value(value: Any, fields: Mapping[str, Any]) -> Any:
+    """Does the same inside arguments. Text that is exactly `{name}` becomes the value itself, whatever its type."""
+    if isinstance(value, Mapping):
+        return {name: fill_value(inner, fields) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [fill_value(inner, fields) for inner in value]
+    if not isinstance(value, str):
+        return value
+    whole = _REFERENCE.fullmatch(value)
+    if whole is not None and whole[1] in fields:
+        return fields[whole[1]]
+    return fill_text(value, fields)
+
+
+def as_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "" if value is None else to_json(value).decode()
+
+
+def equals(value: Any, wanted: Any) -> bool:
+    """Compares texts without regard to case and surrounding space. Like all operators here, it never raises."""
+    if value is None or wanted is None:
+        return value is wanted
+    return as_text(value).strip().casefold() == as_text(wanted).strip().casefold()
+
+
+def _contains(value: Any, wanted: Any) -> bool:
+    if isinstance(value, list):
+        return any(equals(each, wanted) for each in value)
+    return value is not None and as_text(wanted).casefold() in as_text(value).casefold()
+
+
+def _exists(value: Any, wanted: Any) -> bool:
+    return value is not None and value != ""
+
+
+def _matches(value: Any, wanted: Any) -> bool:
+    return value is not None and compiled(wanted).isinstance_python(as_text(value)[:MAX_MATCHED])
+
+
+def _number(value: Any) -> float:
+    """Returns NaN for what is not a number: nothing is greater or less than that."""
+    try:
+        return math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "equals": equals,
+    "not_equals": lambda value, wanted: not equals(value, wanted),
+    "contains": _contains,
+    "exists": _exists,
+    "greater": lambda value, wanted: _number(value) > _number(wanted),
+    "less": lambda value, wanted: _number(value) < _number(wanted),
+    "matches": _matches,
+}

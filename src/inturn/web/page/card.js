@@ -1,12 +1,12 @@
 /** Shows an adaptive card as a form. A card that was sent, or that a newer one replaces, can only be read. */
 
 import { el, unique } from "./dom.js";
-import { openUrl, shown } from "./elements.js";
-import { makeInput } from "./inputs.js";
+import { openUrl, shown } from "./card_elements.js";
+import { makeInput } from "./card_inputs.js";
 
 const SUBMITS = new Set(["Action.Submit", "Action.Execute"]);
 
-/** `submit({cardId, action, data, title})` is called with what was filled in, when it fits. */
+/** `submit(card, {cardId, action, data})` is called with what was filled in, if all of it is valid. */
 export class Card {
   constructor(card, cardId, submit) {
     this.card = card;
@@ -39,7 +39,7 @@ export class Card {
     return !this.fields.disabled;
   }
 
-  /** While it is being sent, and for good when it was. */
+  /** While it is being sent, and for good once it was. */
   close(note = "") {
     this.fields.disabled = true;
     this.note.textContent = note;
@@ -51,7 +51,7 @@ export class Card {
     this.note.hidden = true;
   }
 
-  /** What has become known in words meanwhile; what the user has filled in stays. */
+  /** Fills in what the user has said in words meanwhile; what is filled in already stays. */
   fill(values) {
     for (const input of this.inputs) {
       if (Object.hasOwn(values, input.id) && input.read() === "") input.write(values[input.id]);

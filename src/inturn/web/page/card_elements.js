@@ -2,13 +2,13 @@
 
 import { el, httpsUrl } from "./dom.js";
 
-const DEEPEST = 9;
+const MAX_DEPTH = 9;
 const SIZES = new Set(["small", "default", "medium", "large", "extralarge"]);
 const STYLES = new Set(["emphasis", "good", "attention", "warning", "accent"]);
 
 /** `make(part)` makes what is not in this file: inputs and sets of actions; `null` for what it does not know either. */
 export function showPart(part, make, depth = 0) {
-  if (part === null || typeof part !== "object" || depth > DEEPEST || part.isVisible === false) return null;
+  if (part === null || typeof part !== "object" || depth > MAX_DEPTH || part.isVisible === false) return null;
   const inner = (parts) => shown(parts, make, depth + 1);
   switch (part.type) {
     case "TextBlock":
@@ -64,7 +64,7 @@ function run(inline) {
   return made;
 }
 
-/** Only pictures that come with the card or from this server; of others, what they say they show. */
+/** Shows pictures that come with the card or from this server; of any other, only its alternative text. */
 function image(part) {
   const words = String(part.altText ?? "");
   const url = String(part.url ?? "");

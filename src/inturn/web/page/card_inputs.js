@@ -1,7 +1,7 @@
 /** The inputs of adaptive cards. `read()`: what was filled in; `wrong()`: what is wrong with it; `write()` fills it. */
 
 import { el, inWords, unique } from "./dom.js";
-import { objects } from "./elements.js";
+import { objects } from "./card_elements.js";
 
 const KINDS = new Set(["email", "tel", "url", "password"]);
 
@@ -33,7 +33,7 @@ function labelOf(part) {
   return String(part.label || part.title || part.placeholder || inWords(part.id));
 }
 
-/** A field with a label before it, and a place for what is wrong with it behind it. */
+/** A field with a label before it, and a place after it for what is wrong with it. */
 function framed(part, label, controls, first) {
   const message = el("p", { class: "wrong", id: unique("wrong"), hidden: true });
   const element = el("div", { class: "field" }, label, controls, message);
@@ -113,7 +113,7 @@ function toggle(part) {
   const above = part.label && part.label !== title ? el("p", { class: "above" }, String(part.label)) : null;
   const row = el("label", { class: "choice" }, box, el("span", {}, title, mark(part)));
   const field = framed(part, above, row, box);
-  const missing = () => (part.isRequired && !box.checked ? told(part, "must be on") : null);
+  const missing = () => (part.isRequired && !box.checked ? told(part, "must be checked") : null);
   const write = (value) => (box.checked = String(value) === on);
   return { ...field, read: () => (box.checked ? on : off), write, wrong: missing };
 }
@@ -124,9 +124,9 @@ function told(part, otherwise) {
 
 function whatIsWrong(part, value, validity) {
   if (validity?.badInput) return told(part, "cannot be read");
-  if (value === "") return part.isRequired ? told(part, "is needed") : null;
-  if (typeof part.regex === "string" && !fits(part.regex, value)) return told(part, "does not have the right form");
-  if (validity && !validity.valid && !validity.stepMismatch) return told(part, "does not fit");
+  if (value === "") return part.isRequired ? told(part, "is required") : null;
+  if (typeof part.regex === "string" && !fits(part.regex, value)) return told(part, "is not in the right format");
+  if (validity && !validity.valid && !validity.stepMismatch) return told(part, "is not valid");
   return null;
 }
 

@@ -6,18 +6,18 @@ import { askForKey, askHowToStart } from "./dialogs.js";
 import { byId, el, inWords, newId } from "./dom.js";
 import { Log } from "./log.js";
 import { makeSheet, nameFields, showCollected, showProgress } from "./panel.js";
-import { Sending } from "./sending.js";
-import { address, forget, newest, outbox, preferredBusy } from "./storage.js";
+import { Outbox } from "./outbox.js";
+import { address, forget, newest, preferredBusy, unanswered } from "./storage.js";
 
 const POLICIES = {
-  reject: "While an answer is written, others are refused (409)",
-  queue: "While an answer is written, others wait in order",
-  merge: "While an answer is written, others are merged",
+  reject: "Messages that arrive during an answer are refused (409)",
+  queue: "Messages that arrive during an answer wait in order",
+  merge: "Messages that arrive during an answer are merged",
 };
 const RACES = {
-  reject: "Whichever comes first is answered. The others are refused (409), and can be tried again.",
-  queue: "Whichever comes first is answered. The others wait, and each is answered in turn.",
-  merge: "Whichever comes first is answered. The others wait, and become one turn with one answer.",
+  reject: "The first to arrive is answered. The others are refused (409), and can be tried again.",
+  queue: "The first to arrive is answered. The others wait, and each is answered in turn.",
+  merge: "The first to arrive is answered. The others wait, and become one turn with one answer.",
 };
 
 const log = new Log(byId("log"), byId("status"));
@@ -25,19 +25,19 @@ const composer = new Composer((text) => send({ id: newId(), text }));
 const sheet = makeSheet();
 let definitions = [];
 let definition = null;
-let sending = null;
+let outbox = null;
 let turnShown = -1;
 let statusShown = "";
 const others = new BroadcastChannel("inturn");
 
-/** What is known of the conversation that is on the page. */
+/** Puts a conversation on the page. What the last one still gets is not shown any more. */
 function enter({ id, busy, agent = "", restoredTurns = -1 }) {
-  sending?.leave();
+  outbox?.leave();
   address.set(id);
   log.clear();
   turnShown = -1;
   const conversation = { id, busy, agent, restoredTurns };
-  sending = new Sending(log, conversation, { answered: (response) => show(conversation, response), over });
+  outbox = new Outbox(log, conversation, { answered: (response) => show(conversation, response), over });
   byId("policy").textContent = POLICIES[busy] ?? "";
   byId("race-text").textContent = RACES[busy] ?? "";
   document.body.dataset.busy = busy;
@@ -46,7 +46,7 @@ function enter({ id, busy, agent = "", restoredTurns = -1 }) {
 
 function send(message, card = null) {
   composer.offer([], null);
-  sending?.send(message, card);
+  outbox.send(message, card);
 }
 
 function submitCard(card, filled) {
@@ -60,7 +60,7 @@ function show(conversation, response) {
   log.addAnswer(() => {
     for (const message of response.messages) say(response.agent, message);
     const { kind, errors } = response.parsed_turn;
-    if (kind === "structured" && errors.length > 0) log.addNotice(`Not taken down: ${errors.join("; ")}`);
+    if (kind === "structured" && errors.length > 0) log.addNotice(`Not recorded: ${errors.join("; ")}`);
   });
   if (response.turn_meta.turn_number < turnShown) return;
   turnShown = response.turn_meta.turn_number;
@@ -94,7 +94,7 @@ function stand(state, progress, fresh = {}) {
   byId("race-go").disabled = isCompleted;
 }
 
-/** Whether the card belongs to a step that is over: what it asks for was told in words. */
+/** Whether the card belongs to a step that is over: the user has answered it in words. */
 function isPast(cardId, currentStep) {
   const steps = definition?.steps ?? [];
   const place = steps.findIndex((step) => step.card_id === cardId);
@@ -113,6 +113,7 @@ async function begin({ which, busy } = { busy: preferredBusy.get() }) {
   nameFields(definition);
   title(definition?.title ?? "Conversation");
   show(enter({ id: response.conversation_id, busy }), response);
+  composer.ready();
 }
 
 function read(id) {
@@ -134,26 +135,27 @@ function restore(id, session) {
   }
   for (const message of cardsOf(session, kept)) say(agent, message);
   stand(state, session.progress);
-  for (const message of outbox.get(id)) sending.restore(message);
+  for (const message of unanswered.get(id)) outbox.restore(message);
+  composer.ready();
 }
 
-/** What was said in another tab, or on another device, since this one was last looked at. */
+/** Shows what was said in another tab, or on another device, since this page was last looked at. */
 async function catchUp() {
   const id = address.get();
-  if (sending === null || document.hidden) return;
-  const session = await read(id).catch(() => null); // whoever sends something is told what is wrong
-  if (session === null || id !== address.get() || sending.isBusy) return;
+  if (outbox === null || document.hidden) return;
+  const session = await read(id).catch(() => null); // the next message that is sent tells what is wrong
+  if (session === null || id !== address.get() || outbox.isBusy) return;
   const { turn_count: turns, status } = session.workflow_state;
   if (turns > turnShown || status !== statusShown) restore(id, session);
 }
 
-/** This tab knows the cards of the newest answer; any other has the card of the step. */
+/** This tab knows the cards of the newest answer; any other shows the card of the step. */
 function cardsOf({ card, workflow_state: state }, kept) {
   if (kept?.turn === state.turn_count && kept.cards.length > 0) return kept.cards;
   return card ? [{ kind: "adaptiveCard", card, card_id: card.id }] : [];
 }
 
-/** Troubles of the whole conversation rather than of one message. */
+/** Deals with problems of the whole conversation rather than of one message. */
 function over(problem, repeat) {
   if (problem.status === 401) {
     askForKey().then(repeat);
@@ -171,7 +173,7 @@ function over(problem, repeat) {
   return false;
 }
 
-/** Does what must work before anything else can, and lets the user repeat it for as long as it does not. */
+/** Does what must work before anything else can. If it fails, the user can try it again. */
 async function must(step) {
   try {
     await step();
@@ -203,7 +205,7 @@ async function restoreOrBegin(id) {
     if (problem.status !== 404) throw problem;
     forget(id);
     await begin();
-    log.addNotice("The conversation under this address is over: this is a new one.");
+    log.addNotice("The conversation at this address is over: this is a new one.");
   }
 }
 
@@ -238,7 +240,7 @@ byId("skip").addEventListener("click", (event) => {
   composer.field.focus();
 });
 addEventListener("hashchange", open);
-addEventListener("pagehide", () => sending?.leave()); // what is cut off by that was not refused
+addEventListener("pagehide", () => outbox?.leave()); // what leaving cuts off was not refused
 addEventListener("pageshow", ({ persisted }) => persisted && open());
 document.addEventListener("visibilitychange", catchUp);
 others.addEventListener("message", ({ data }) => data === address.get() && catchUp());

@@ -1,11 +1,14 @@
-/** Where people write: the field, which stays usable while an answer is being written, and the answers on offer. */
+/** Where people write: the field, which stays usable while an answer is being written, and suggested answers. */
 
 import { byId, el } from "./dom.js";
 
 const KEYBOARDS = new Map([["email", "email"], ["number", "decimal"], ["integer", "numeric"], ["tel", "tel"]]);
 
 export class Composer {
-  /** `send(text)` is called with what is not blank. */
+  #isReady = false;
+  #isEntered = false;
+
+  /** `send(text)` is called with what is not blank, once there is a conversation. */
   constructor(send) {
     this.send = send;
     this.field = byId("text");
@@ -18,7 +21,16 @@ export class Composer {
       event.preventDefault();
       this.#take();
     });
-    this.field.addEventListener("input", () => this.#fit());
+    this.field.addEventListener("input", () => {
+      this.#isEntered = false;
+      this.#fit();
+    });
+  }
+
+  /** There is a conversation. What was entered before stayed in the field, and is sent now. */
+  ready() {
+    this.#isReady = true;
+    if (this.#isEntered) this.#take();
   }
 
   offer(choices, inputType) {
@@ -33,18 +45,22 @@ export class Composer {
     this.field.inputMode = KEYBOARDS.get(inputType) ?? "text";
   }
 
-  /** Instead of the field there is a way to begin anew. */
+  /** Instead of the field there is a button to start again. */
   finish(isFinished) {
     const hadFocus = byId("bottom").contains(document.activeElement);
     byId("composer").hidden = isFinished;
     byId("finished").hidden = !isFinished;
-    if (isFinished) this.offer([], null);
+    if (isFinished) {
+      this.offer([], null);
+      this.#isEntered = false;
+    }
     if (isFinished && hadFocus) byId("again").focus();
   }
 
   #take() {
     const text = this.field.value.trim();
-    if (!text) return;
+    this.#isEntered = Boolean(text) && !this.#isReady;
+    if (!text || !this.#isReady) return;
     this.field.value = "";
     this.#fit();
     this.send(text);

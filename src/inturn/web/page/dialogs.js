@@ -1,9 +1,9 @@
-/** What the page asks before a conversation: how it should go, and for a key, if the server wants one. */
+/** What the page asks before a conversation: how to start it, and for an API key if the server wants one. */
 
 import { byId, el } from "./dom.js";
 import { apiKey, preferredBusy } from "./storage.js";
 
-/** `{which, busy}`, or `null` if the user would rather not. */
+/** Returns `{which, busy}`, or `null` if the user cancels. */
 export async function askHowToStart(definitions) {
   const which = byId("which");
   const named = new Map(definitions.map(({ id, title }) => [id, title || id]));
@@ -19,7 +19,7 @@ export async function askHowToStart(definitions) {
 
 let asked = null;
 
-/** However many requests were refused, the question is asked once. */
+/** However many requests were refused, the user is asked once. */
 export function askForKey() {
   asked ??= askOnce().finally(() => {
     asked = null;

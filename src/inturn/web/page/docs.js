@@ -1,12 +1,12 @@
-/** The API reference: everything that /openapi.json describes, by tag, to be read and to be tried. */
+/** The API reference: everything that /openapi.json describes, by tag, to read and to try. */
 
 import { byId, el, inWords } from "./dom.js";
-import { Schemas } from "./schema.js";
+import { Schemas } from "./docs_schema.js";
 import { apiKey } from "./storage.js";
-import { code, curl, tryIt } from "./try.js";
+import { code, curl, tryIt } from "./docs_try.js";
 
 const PROBLEM = "application/problem+json";
-const EXAMPLE = "Example of a body";
+const EXAMPLE = "Example body";
 const METHODS = ["get", "post", "put", "patch", "delete", "head", "options"];
 
 async function open() {
@@ -56,7 +56,7 @@ function byTag(description) {
   return [...tags].filter(([, operations]) => operations.length > 0);
 }
 
-/** What stands between backticks is code. Of line breaks, only an empty line is one of the text. */
+/** Text between backticks is code. A single line break is a space; an empty line is a break. */
 function words(text) {
   const parts = text.replace(/(\S)\n(?=\S)/g, "$1 ").split("`");
   return parts.map((part, place) => (place % 2 ? el("code", {}, part) : part));
@@ -82,10 +82,10 @@ function showOperation({ id, method, path, told, parameters: listed }, schemas) 
     el("h3", {}, badge(method), path),
     told.summary ? el("p", {}, el("b", {}, told.summary)) : null,
     told.description ? el("p", { class: "words" }, words(told.description)) : null,
-    table("Parameters", ["Name", "In", "What", "About"], parameters.map((one) =>
+    table("Parameters", ["Name", "In", "Type", "Description"], parameters.map((one) =>
       [nameOf(one.name, one.required), one.in, schemas.inWords(one.schema ?? {}), words(one.description ?? "")])),
     body ? showBody(body, example, schemas) : null,
-    table("Responses", ["Status", "What"], responses.map(([status, one]) =>
+    table("Responses", ["Status", "Meaning"], responses.map(([status, one]) =>
       showResponse(status, schemas.find(one), schemas))),
     responses.filter(([status]) => status.startsWith("2")).flatMap(([, one]) => showExamples(one, schemas)),
     el("details", {}, el("summary", {}, "curl"), code(curl(method, path, example), "curl command")),
@@ -101,7 +101,7 @@ function showBody(body, example, schemas) {
   const rows = schemas.properties(body.schema).map(([name, kind, isNeeded, about]) =>
     [nameOf(name, isNeeded), kind, words(about)]);
   return el("div", {},
-    table("Body", ["Field", "What", "About"], rows),
+    table("Body", ["Field", "Type", "Description"], rows),
     el("details", {}, el("summary", {}, EXAMPLE), code(JSON.stringify(example, null, 2), EXAMPLE)),
   );
 }
@@ -125,7 +125,7 @@ function showExamples(response, schemas) {
     const made = schema && /json/.test(type) ? [["example", schemas.example(schema)]] : [];
     return (examples.length > 0 ? examples : made).map(([name, value]) => {
       const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
-      const title = name === "example" ? "Example of a response" : `Example of a response: ${name}`;
+      const title = name === "example" ? "Example response" : `Example response: ${name}`;
       return el("details", {}, el("summary", {}, title), code(text, title));
     });
   });

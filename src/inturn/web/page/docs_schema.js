@@ -1,6 +1,6 @@
 /** Reads JSON schemas of an OpenAPI description: what a value may be, in few words, and an example of it. */
 
-const DEEPEST = 8;
+const MAX_DEPTH = 8;
 
 export class Schemas {
   constructor(description) {
@@ -10,7 +10,7 @@ export class Schemas {
   /** What a `$ref` points to; everything else is itself. */
   find(node) {
     let found = node;
-    for (let hops = 0; found?.$ref && hops < DEEPEST; hops += 1) {
+    for (let hops = 0; found?.$ref && hops < MAX_DEPTH; hops += 1) {
       const path = found.$ref.replace(/^#\//, "").split("/");
       found = path.reduce((inner, name) => inner?.[name.replaceAll("~1", "/").replaceAll("~0", "~")], this.description);
     }
@@ -40,7 +40,7 @@ export class Schemas {
     });
   }
 
-  /** The example that the description gives, else one made of its types. */
+  /** The example that the description gives, else one built from its types. */
   example(given, depth = 0) {
     const schema = this.find(given);
     if (schema.example !== undefined) return schema.example;
@@ -50,7 +50,7 @@ export class Schemas {
     if (schema.enum) return schema.enum[0];
     const several = schema.anyOf ?? schema.oneOf ?? schema.allOf;
     if (several) return this.example(several[0], depth + 1);
-    if (schema.properties && depth < DEEPEST) {
+    if (schema.properties && depth < MAX_DEPTH) {
       const inner = Object.entries(schema.properties).map(([name, one]) => [name, this.example(one, depth + 1)]);
       return Object.fromEntries(inner);
     }

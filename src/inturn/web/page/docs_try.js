@@ -3,8 +3,8 @@
 import { el, unique } from "./dom.js";
 import { apiKey } from "./storage.js";
 
-/** What a stream may show; the rest of it is left unread. */
-const MOST = 64 * 1024;
+/** How much of a stream is shown; the rest is left unread. */
+const MAX_SHOWN = 64 * 1024;
 
 export function code(text, label) {
   const shown = el("pre", { tabindex: 0, role: "region", "aria-label": label }, text);
@@ -14,7 +14,7 @@ export function code(text, label) {
       await navigator.clipboard.writeText(shown.textContent);
       button.textContent = "Copied";
     } catch {
-      getSelection().selectAllChildren(shown); // plain http has no clipboard: it is ready to be copied by hand
+      getSelection().selectAllChildren(shown); // plain http has no clipboard: it is selected, to be copied by hand
       button.textContent = "Selected";
     }
     setTimeout(() => (button.textContent = "Copy"), 2000);
@@ -92,7 +92,7 @@ async function read(response, shown) {
     const { value, done } = await reader.read();
     if (done) break;
     shown.textContent += value;
-    if (shown.textContent.length > MOST) {
+    if (shown.textContent.length > MAX_SHOWN) {
       await reader.cancel();
       return;
     }

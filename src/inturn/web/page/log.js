@@ -3,14 +3,14 @@
 import { Card } from "./card.js";
 import { el, httpsUrl } from "./dom.js";
 
-/** What is worth being read out when it happens to a message; the rest would only be noise. */
+/** The states of a message that a screen reader reads out; the rest would only be noise. */
 const TOLD = new Set(["waiting", "merged", "refused"]);
 
 /** Pixels from the end at which a reader still counts as being at the end. */
 const NEAR = 120;
 const MARGIN = 16;
 
-/** What share of the height an answer leaves to the messages before it. */
+/** The share of the height that an answer leaves to the messages before it. */
 const ASKED = 0.4;
 
 export class Log {
@@ -22,7 +22,7 @@ export class Log {
     this.status = status;
     this.draft = el("div", { class: "bubble", "data-draft": true });
     this.dots = el("p", { class: "dots" }, el("i"), el("i"), el("i"));
-    // hidden from what is read out: a reader wants the answer, not each of its pieces
+    // hidden from screen readers: they read out the whole answer, not each of its pieces
     this.now = el("div", { class: "message now", "aria-hidden": "true" }, this.dots, this.draft);
   }
 
@@ -32,7 +32,7 @@ export class Log {
     this.write(null);
   }
 
-  /** What the user gave; its fate and its troubles are shown at it. */
+  /** A message that the user sent, shown with its outcome and any problem. */
   addUser(text, id) {
     const fate = el("p", { class: "fate" });
     const trouble = el("div", { class: "trouble", hidden: true });
@@ -41,7 +41,7 @@ export class Log {
     const log = this;
     return {
       element,
-      /** What is sent again is answered after all that was answered meanwhile. */
+      /** What is sent again is answered after everything that was answered meanwhile. */
       toEnd() {
         if (log.element.lastElementChild !== element) log.element.append(element);
       },
@@ -59,7 +59,7 @@ export class Log {
     };
   }
 
-  /** What `add` adds is an answer: if there is more of it than fits, it is read from its beginning. */
+  /** What `add` adds is an answer. If it does not fit, it is scrolled to its beginning. */
   addAnswer(add) {
     const isAtEnd = this.#isAtEnd();
     const known = new Set(this.element.children);
@@ -71,7 +71,7 @@ export class Log {
     if (above > 0) this.scroller.scrollTop -= above + MARGIN;
   }
 
-  /** Of an answer: with the messages that it answers, as far as they leave room for it. */
+  /** Where an answer begins: with the messages that it answers, as far as they leave room for it. */
   #beginning(first) {
     const highest = first.offsetTop - this.scroller.clientHeight * ASKED;
     let from = first;
@@ -99,7 +99,7 @@ export class Log {
     return this.#cards.filter((card) => card.isOpen);
   }
 
-  /** Something that is said about the conversation rather than in it. */
+  /** Something said about the conversation rather than in it. */
   addNotice(words, ...buttons) {
     return this.#add("notice", null, el("p", {}, words), ...buttons);
   }

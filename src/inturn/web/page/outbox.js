@@ -1,27 +1,27 @@
-/** Messages on their way: sent, waiting, answered alone or together, or refused and tried again with the same id. */
+/** The messages of one conversation on their way: waiting, answered alone or together, refused and tried again. */
 
 import { Problem, cutOff, readProblem, stream } from "./api.js";
 import { el } from "./dom.js";
-import { outbox } from "./storage.js";
+import { unanswered } from "./storage.js";
 
-/** Not longer than this is a button held back, whatever a server asks for. */
-const LONGEST_WAIT_S = 60;
+/** The longest that a button is held back, whatever the server asks for. */
+const MAX_WAIT_S = 60;
 
-export class Sending {
+export class Outbox {
   #underWay = new Set();
   #turns = new Map();
   #writer = null;
   #draft = "";
   #isLeft = false;
 
-  /** `hooks`: `answered(response)`, and `over(problem, repeat)`, which is true of troubles that it has dealt with. */
+  /** `hooks`: `answered(response)`, and `over(problem, repeat)`, which returns true if it dealt with the problem. */
   constructor(log, conversation, hooks) {
     this.log = log;
     this.conversation = conversation;
     this.hooks = hooks;
   }
 
-  /** Another conversation is on the page: what still comes of this one is not shown. */
+  /** Another conversation is on the page: what still arrives for this one is not shown. */
   leave() {
     this.#isLeft = true;
   }
@@ -36,7 +36,7 @@ export class Sending {
     return this.#attempt({ ...message, shown, form: card });
   }
 
-  /** One that a reload cut off is repeated: under its id it is answered once. A refused one waits for the user. */
+  /** Repeats a message that a reload cut off: under its id it is answered once. A refused one waits for the user. */
   restore(kept) {
     const message = { ...kept, shown: this.log.addUser(kept.text, kept.id), form: null };
     const why = "It was not answered before the page was reloaded.";
@@ -68,7 +68,7 @@ export class Sending {
   }
 
   #keep({ id, text, card }, isRefused) {
-    outbox.add(this.conversation.id, { id, text, card, isRefused });
+    unanswered.add(this.conversation.id, { id, text, card, isRefused });
   }
 
   async #ask(message) {
@@ -89,7 +89,7 @@ export class Sending {
     return response;
   }
 
-  /** Merged messages all hear the same words: those of the first that speaks are shown. */
+  /** Merged messages all get the same words: those of the first to get any are shown. */
   #hear(message, piece) {
     this.#writer ??= message;
     if (piece !== null) message.shown.tell("Being answered", "writing");
@@ -111,7 +111,7 @@ export class Sending {
   }
 
   #answer(message, response) {
-    outbox.remove(this.conversation.id, message.id);
+    unanswered.remove(this.conversation.id, message.id);
     if (this.#isLeft) return;
     message.form?.close("Sent");
     const turn = response.turn_meta.turn_number;
@@ -122,7 +122,7 @@ export class Sending {
     const together = [...(this.#turns.get(turn) ?? []), message];
     this.#turns.set(turn, together);
     if (together.length === 1) {
-      message.shown.tell(message.hasWaited ? "Answered, after it had waited for its turn" : "Answered", "answered");
+      message.shown.tell(message.hasWaited ? "Answered after waiting for its turn" : "Answered", "answered");
       this.hooks.answered(response);
       return;
     }
@@ -133,12 +133,12 @@ export class Sending {
   #refuse(message, problem) {
     if (this.hooks.over(problem, () => this.#attempt(message))) {
       message.shown.tell("Not sent", "refused");
-      if (problem.status !== 401) outbox.remove(this.conversation.id, message.id);
+      if (problem.status !== 401) unanswered.remove(this.conversation.id, message.id);
       return;
     }
     message.shown.tell("Not answered", "refused");
     if (!problem.isWorthRepeating) {
-      outbox.remove(this.conversation.id, message.id);
+      unanswered.remove(this.conversation.id, message.id);
       message.form?.open();
       message.shown.showTrouble(el("p", {}, problem.message));
       return;
@@ -155,11 +155,11 @@ export class Sending {
   }
 }
 
-/** Held back for as long as the server asked for. The seconds are to be seen, and not to be read out one by one. */
+/** Held back for as long as the server asked. The countdown is visual only, and is not read out. */
 function againButton(waitS, press) {
   const seconds = el("span", { "aria-hidden": "true" });
   const button = el("button", { type: "button", class: "again", onclick: press }, "Try again", seconds);
-  let left = Math.min(waitS ?? 0, LONGEST_WAIT_S);
+  let left = Math.min(waitS ?? 0, MAX_WAIT_S);
   function tick() {
     button.disabled = left > 0;
     seconds.textContent = left > 0 ? `\u00a0in ${left} s` : "";

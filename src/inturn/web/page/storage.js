@@ -1,4 +1,4 @@
-/** What this tab remembers over a reload: cards of the newest answer, messages without an answer yet, the API key. */
+/** What this tab remembers across a reload: the newest answer's cards, unanswered messages, the API key. */
 
 const NEWEST = "inturn.newest.";
 const OUTBOX = "inturn.outbox.";
@@ -17,11 +17,11 @@ function write(name, value) {
   try {
     sessionStorage.setItem(name, JSON.stringify(value));
   } catch {
-    // a full or forbidden storage costs the comfort of a reload, not the conversation
+    // without storage a reload remembers less, and the conversation goes on all the same
   }
 }
 
-/** The conversation's id is in the address, so that a reload and a bookmark find it. */
+/** The conversation's id is in the address, so that a reload or a bookmark finds it. */
 export const address = {
   get: () => decodeURIComponent(location.hash.slice(1)),
   set: (id) => history.replaceState(null, "", id ? `#${encodeURIComponent(id)}` : location.pathname),
@@ -32,15 +32,15 @@ export const newest = {
   set: (id, turn, agent, cards) => write(NEWEST + id, { turn, agent, cards }),
 };
 
-export const outbox = {
+export const unanswered = {
   get: (id) => read(OUTBOX + id, []),
-  add: (id, message) => write(OUTBOX + id, [...outbox.get(id).filter((one) => one.id !== message.id), message]),
-  remove: (id, messageId) => write(OUTBOX + id, outbox.get(id).filter((one) => one.id !== messageId)),
+  add: (id, message) => write(OUTBOX + id, [...unanswered.get(id).filter((one) => one.id !== message.id), message]),
+  remove: (id, messageId) => write(OUTBOX + id, unanswered.get(id).filter((one) => one.id !== messageId)),
 };
 
 let given = null;
 
-/** Kept for this tab alone, and never in an address; where there is no storage, until the next reload. */
+/** Kept for this tab only, and never in an address; without storage, until the next reload. */
 export const apiKey = {
   get: () => given ?? read(KEY, ""),
   set(key) {

@@ -1,19 +1,18 @@
-"""Adaptive cards made from steps: an input for each field, filled with what is known already."""
+"""Makes adaptive cards from steps: an input for each field, filled with what is already known."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from inturn.workflows.definition.model import CardDefinition, FieldDefinition, StepDefinition
-from inturn.workflows.prose import is_prose
+from inturn.workflows.definition.model import CardDefinition, FieldDefinition, StepDefinition, is_prose
 
 VERSION = "1.5"
 _SCHEMA = "http://adaptivecards.io/schemas/adaptive-card.json"
 
 
 def card_of(step: StepDefinition, collected: Mapping[str, Any]) -> dict[str, Any]:
-    """The card of a step that has one (`ValueError` if not). Its `id` is the card's id, which a submission carries."""
+    """Returns the card of a step; `ValueError` if the step has none. A submission carries the card's `id`."""
     if step.card is None:
         raise ValueError(f"step {step.id!r} has no card")
     heading = {
@@ -44,7 +43,7 @@ def _action(card: CardDefinition, action: str) -> dict[str, Any]:
 
 
 def _own(part: Mapping[str, Any], collected: Mapping[str, Any]) -> dict[str, Any]:
-    """A part of the card's own body; an input of a known field shows what is known."""
+    """Returns a part of the card's own body; an input shows the value that is already known."""
     name = part.get("id")
     known = isinstance(name, str) and name in collected and str(part.get("type", "")).startswith("Input.")
     return {**part, "value": _written(collected[str(name)])} if known else dict(part)
@@ -72,7 +71,7 @@ def _must_be(field: FieldDefinition) -> str:
 _MUST_BE = {
     "text": "must have 1 to 4000 characters", "number": "must be a number", "integer": "must be a whole number",
     "date": "must be a date", "email": "must be an e-mail address", "boolean": "must be yes or no",
-    "choice": "must be one of those in the list",
+    "choice": "must be one of the list",
 }  # fmt: skip
 
 
@@ -83,10 +82,10 @@ def _kind(field: FieldDefinition) -> dict[str, Any]:
             return {"type": "Input.ChoiceSet", "style": "compact", "placeholder": "Choose one", "choices": choices}
         case "boolean":
             if field.required:
-                # it always has a value; to adaptive cards a required toggle is one that must be on
+                # a toggle always has a value, and for adaptive cards "required" would mean that it must be on
                 toggle = {"title": field.prompt or field.title, "valueOn": "true", "valueOff": "false"}
                 return {"type": "Input.Toggle", "value": "false", "isRequired": False, **toggle}
-            # a toggle could not tell "no" from an answer that was left out
+            # a toggle cannot tell "no" from no answer
             choices = [{"title": "Yes", "value": "true"}, {"title": "No", "value": "false"}]
             return {"type": "Input.ChoiceSet", "style": "expanded", "choices": choices}
         case "date":

@@ -1,4 +1,4 @@
-"""What is wrong with a definition, in plain words: every problem at once, each with its line and its path."""
+"""Says what is wrong with a definition: every problem at once, each with its line and path."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from inturn.errors import ArgumentError
 from inturn.workflows.definition.model import (
     CardDefinition,
     FieldDefinition,
@@ -29,7 +30,7 @@ _AN_ID = "must begin with a letter and go on with letters, digits, '_', '.' or '
 
 
 def written(path: Path) -> str:
-    """`steps[2].fields[0].type`."""
+    """Writes a path as `steps[2].fields[0].type`."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -40,14 +41,14 @@ def of_validation(error: ValidationError, document: Document) -> Iterator[Proble
     for details in error.errors(include_url=False):
         least = details.get("ctx", {}).get("min_length", 0)
         if details["type"] == "too_short" and isinstance(details["input"], list) and len(details["input"]) >= least:
-            # only the entries that fit were counted, and what is wrong with the others is told already
+            # pydantic counted only the entries that fit; the problems of the others are reported already
             continue
         path, why = _place(details)
         yield document.line_of(path), path, why
 
 
 def of_names(document: Document) -> Iterator[Problem]:
-    """Names that are used twice, each at its second place."""
+    """Reports names that are used twice, each where it is used again."""
     first: dict[tuple[str, str], Path] = {}
     for kind, path, name in _names(document.data):
         if (kind, name) in first:
@@ -79,13 +80,10 @@ def _name(kind: str, data: Any, key: str, path: Path) -> Iterator[tuple[str, Pat
 
 def _place(details: ErrorDetails) -> tuple[Path, str]:
     path: Path = tuple(details["loc"])
-    why = _why(details, path)
-    if details["type"] == "value_error":
-        # a model's own check names the part that is wrong in front: `pattern: is no regular expression`
-        part, colon, rest = why.partition(": ")
-        if colon and part in _known(path):
-            return (*path, part), rest
-    return path, why
+    error = details.get("ctx", {}).get("error")
+    if isinstance(error, ArgumentError):  # the check of a model names the part that is wrong
+        return (*path, error.field), error.problem
+    return path, _why(details, path)
 
 
 def _why(details: ErrorDetails, path: Path) -> str:
@@ -99,7 +97,7 @@ def _why(details: ErrorDetails, path: Path) -> str:
             return f"must be one of {', '.join(get_args(FieldType))}"
         case "string_type":
             number = isinstance(given, bool | int | float)
-            return "must be a text" + (f"; put it in quotes: '{_yaml(given)}'" if number else "")
+            return "must be text" + (f"; put it in quotes: '{_yaml(given)}'" if number else "")
         case "string_pattern_mismatch":
             return _AN_ID
         case "string_too_short":

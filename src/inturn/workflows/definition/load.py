@@ -1,4 +1,6 @@
-"""Reads definitions from files, checked as a whole: a `DefinitionError` has every problem, with file, line, field."""
+"""Loads definitions from files. Each is checked as a whole: a `DefinitionError` has every problem with file, line and
+field.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +10,17 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from inturn.errors import DefinitionError
-from inturn.workflows.definition.model import findings as problems
+from inturn.errors import DefinitionError, MissingExtra
+from inturn.workflows.definition import findings as problems
 from inturn.workflows.definition.model import WorkflowDefinition
-from inturn.workflows.json_lines import read_json
-from inturn.workflows.definition.tree import Document, Unreadable, unfold
-from inturn.workflows.definition.yaml_tree import read_yaml
+from inturn.workflows.definition.tree import Document, Node, Unreadable, read_json, unfold
 
 MAX_BYTES = 256 * 1024
 SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def load_definition(path: str | Path) -> WorkflowDefinition:
-    """The workflow of one file. Raises `DefinitionError`."""
+    """Loads the workflow of one file. Raises `DefinitionError`."""
     path = Path(path)
     try:
         document = _document(path)
@@ -32,7 +32,7 @@ def load_definition(path: str | Path) -> WorkflowDefinition:
     try:
         definition = WorkflowDefinition.model_validate(document.data)
     except ValidationError as error:
-        # names that are used twice were found above, with better lines
+        # names that are used twice were already found, with better lines
         found += [problem for problem in problems.of_validation(error, document) if "is used twice" not in problem[2]]
     if found or definition is None:
         raise DefinitionError([_sentence(path, problem) for problem in sorted(found, key=lambda each: each[0])])
@@ -40,7 +40,7 @@ def load_definition(path: str | Path) -> WorkflowDefinition:
 
 
 def load_definitions(path: str | Path) -> dict[str, WorkflowDefinition]:
-    """The workflows of a folder (or of one file) by their ids, in the order of the files' names."""
+    """Loads the workflows of a folder (or of one file), by id, in the order of the file names."""
     path = Path(path)
     if not path.is_dir():
         definition = load_definition(path)
@@ -66,9 +66,13 @@ def load_definitions(path: str | Path) -> dict[str, WorkflowDefinition]:
 
 @cache
 def default_definition() -> WorkflowDefinition:
-    """The support intake that is shipped with inturn."""
-    with as_file(files("inturn.workflows") / "support_intake.yaml") as path:
-        return load_definition(path)
+    """Returns the packaged example, a support intake. It is in YAML, so it needs the extra `workflows`."""
+    try:
+        with as_file(files("inturn.workflows.definition") / "support_intake.yaml") as path:
+            return load_definition(path)
+    except MissingExtra as error:
+        what = "the packaged example support_intake.yaml (unlike a definition of your own in JSON)"
+        raise MissingExtra(what, error.extra) from error
 
 
 def _document(path: Path) -> Document:
@@ -77,7 +81,7 @@ def _document(path: Path) -> Document:
     if not path.exists():
         raise Unreadable(0, "there is no such file or folder")
     if not path.is_file():
-        raise Unreadable(0, "is no file")
+        raise Unreadable(0, "is not a file")
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
@@ -89,11 +93,17 @@ def _document(path: Path) -> Document:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise Unreadable(content.count(b"\n", 0, error.start) + 1, "is not UTF-8") from error
-    root = read_json(text) if path.suffix.lower() == ".json" else read_yaml(text)
+    root = read_json(text) if path.suffix.lower() == ".json" else _read_yaml(text)
     document = unfold(root)
     if not isinstance(document.data, dict):
         raise Unreadable(root.line, "must be a mapping with id, title and steps")
     return document
+
+
+def _read_yaml(text: str) -> Node:
+    from inturn.workflows.definition.yaml_tree import read_yaml  # pyyaml is optional: JSON must load without it
+
+    return read_yaml(text)
 
 
 def _sentence(path: Path, problem: problems.Problem) -> str:

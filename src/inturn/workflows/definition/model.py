@@ -1,6 +1,6 @@
-"""What a workflow is made of: ordered steps, their fields and cards. It is read from a file, and never changes after.
+"""What a workflow is made of: ordered steps, their fields and cards. A definition never changes after it was read.
 
-`Field.check` says whether a value fits a field, and what it is as a clean one; whoever fills a field asks it.
+Every value passes `FieldDefinition.check` before it fills a field: it says whether the value fits, and cleans it.
 """
 
 from __future__ import annotations
@@ -15,27 +15,31 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from inturn.errors import ArgumentError
 from inturn.workflows.definition.patterns import BadPattern, compiled, of_whole
 
 Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
 Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
 FieldType = Literal["text", "number", "integer", "date", "email", "boolean", "choice"]
 
+_PROSE = re.compile(
+    r"descri|detail|problem|issue|message|comment|note|reason|question|feedback|summary|story|happen|request|explain|why"
+)
 _EMAIL = re.compile(r"[^@\s]{1,64}@[^@\s.]+(\.[^@\s.]+)+")
 _MAX_TEXT = 4000
 _MAX_MATCHED = 200
-"""Characters of a text that a pattern is held against: patterns are the author's, but the text is not."""
+"""Characters of a text that a pattern is matched against: the author wrote the pattern, but not the text."""
 
 
-# Words about a turn or a card in what agents and cards send; everything else there is data of fields.
+# In what agents and cards send, these names are about the turn or the card; every other name is a field.
 RESERVED = frozenset({
     "data", "nextAction", "next_action", "prompt", "choices", "inputType", "input_type", "citations", "confidence",
     "errors", "reply", "recommendation", "cardId", "action",
 })  # fmt: skip
 NextAction = Literal["ask", "research", "confirm", "complete", "error"]
-"""What an agent says is to be done next."""
+"""What the agent wants to happen next."""
 PHASES = ("confirm", "completed")
-"""What follows the steps; a phase is otherwise named after its step."""
+"""The phases after the last step; every other phase is named after its step."""
 
 
 class _Part(BaseModel):
@@ -43,7 +47,7 @@ class _Part(BaseModel):
 
 
 class FieldDefinition(_Part):
-    """One thing that is to be found out."""
+    """One thing to find out."""
 
     name: Id
     type: FieldType = "text"
@@ -56,19 +60,19 @@ class FieldDefinition(_Part):
     @model_validator(mode="after")
     def _goes_together(self) -> FieldDefinition:
         if self.name in RESERVED:
-            raise ValueError(f"name: {self.name!r} means something else in what agents send; choose another")
+            raise ArgumentError("name", f"{self.name!r} has another meaning in what agents send; choose another name")
         if (self.type == "choice") != bool(self.choices):
-            raise ValueError("choices: a field of type choice lists them, and no other does")
+            raise ArgumentError("choices", "a field of type choice lists them, and no other type does")
         if len({choice.casefold() for choice in self.choices}) != len(self.choices):
-            raise ValueError("choices: two of them are the same")
+            raise ArgumentError("choices", "two of them are the same")
         if self.pattern is not None and self.type != "text":
-            raise ValueError("pattern: only a field of type text has one")
+            raise ArgumentError("pattern", "only a field of type text may have one")
         if self.pattern is not None:
             try:
                 compiled(self.pattern)
                 of_whole(self.pattern)
             except BadPattern as error:
-                raise ValueError(f"pattern: is no regular expression that can be used here: {error}") from error
+                raise ArgumentError("pattern", f"is not a regular expression that can be used here: {error}") from error
         return self
 
     @property
@@ -76,13 +80,13 @@ class FieldDefinition(_Part):
         return self.label or self.name.replace("_", " ")
 
     def check(self, value: Any) -> Any:
-        """The value as this field keeps it. Raises `ValueError` that says what it must be."""
+        """Returns the value as this field keeps it. Raises a `ValueError` that says what it must be."""
         return _CHECKS[self.type](self, value)
 
 
 def _check_text(field: FieldDefinition, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError("must be a text")
+        raise ValueError("must be text")
     text = str(value).strip()
     if not text or len(text) > _MAX_TEXT:
         raise ValueError(f"must have 1 to {_MAX_TEXT} characters")
@@ -140,7 +144,7 @@ def _check_choice(field: FieldDefinition, value: Any) -> str:
 
 def _no_bool(value: Any) -> Any:
     if isinstance(value, bool):
-        raise TypeError("a boolean is no number")
+        raise TypeError("a boolean is not a number")
     return value
 
 
@@ -149,6 +153,12 @@ _CHECKS = {
     "text": _check_text, "number": _check_number, "integer": _check_integer, "date": _check_date,
     "email": _check_email, "boolean": _check_boolean, "choice": _check_choice,
 }  # fmt: skip
+
+
+def is_prose(field: FieldDefinition) -> bool:
+    """Whether the field takes prose (a sentence or more), guessed from its words: a definition does not say it."""
+    words = f"{field.name} {field.label} {field.prompt}".casefold()
+    return field.type == "text" and field.pattern is None and bool(_PROSE.search(words))
 
 
 class CardDefinition(_Part):
@@ -170,23 +180,23 @@ class StepDefinition(_Part):
     @model_validator(mode="after")
     def _is_no_phase(self) -> StepDefinition:
         if self.id in PHASES:
-            raise ValueError(f"id: {self.id!r} is the name of a phase; choose another")
+            raise ArgumentError("id", f"{self.id!r} is the name of a phase; choose another id")
         return self
 
     def missing(self, collected: Mapping[str, Any]) -> list[FieldDefinition]:
-        """What is required here, and not there yet."""
+        """Returns the required fields of this step that are not collected yet."""
         return [field for field in self.fields if field.required and field.name not in collected]
 
 
 class WorkflowDefinition(_Part):
-    """Ordered steps. `about` and `answers` are what an agent may say of the workflow when it is asked."""
+    """Ordered steps. `about` and `answers` are what an agent may say about the workflow when it is asked."""
 
     id: Id
     title: Line
     welcome: str = ""
     about: str = ""
     answers: dict[str, Line] = {}
-    """Topics that users ask about, with the text that answers them."""
+    """Topics that users ask about, each with the text that answers it."""
     confirm: str = ""
     done: str = ""
     steps: tuple[StepDefinition, ...] = Field(min_length=1, max_length=100)
@@ -200,7 +210,7 @@ class WorkflowDefinition(_Part):
         ):
             twice = sorted(name for name, count in Counter(names).items() if count > 1)
             if twice:
-                raise ValueError(f"steps: {what} {twice[0]!r} is used twice")
+                raise ArgumentError("steps", f"{what} {twice[0]!r} is used twice")
         return self
 
     def fields(self) -> Iterator[FieldDefinition]:
@@ -216,7 +226,7 @@ class WorkflowDefinition(_Part):
         return {step.card.id: step.card for step in self.steps if step.card is not None}
 
     def position(self, collected: Mapping[str, Any]) -> int:
-        """The first step that still misses something; past the last when nothing is missing."""
+        """Returns the first step that still misses something; past the last step when nothing is missing."""
         for number, step in enumerate(self.steps):
             if step.missing(collected):
                 return number

@@ -1,6 +1,6 @@
-"""Regular expressions in time that grows with the text, whatever they are: one that backtracks could stop a server.
+"""Regular expressions that match in linear time, whatever the pattern: one that backtracks could stop a server.
 
-The engine is that of pydantic. It has no look-around and no back references; a pattern with these is refused.
+The engine is pydantic's. It has no look-around and no back references; patterns with these are refused.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 
 class BadPattern(ValueError):
-    """It is no regular expression that this engine takes."""
+    """Not a regular expression that this engine takes."""
 
 
 @lru_cache(64)
 def compiled(pattern: str) -> SchemaValidator:
-    """Its `isinstance_python(text)` says whether it is found anywhere in the text. Raises `BadPattern`."""
+    """Returns a validator whose `isinstance_python(text)` says whether the pattern is found anywhere in the text.
+
+    Raises `BadPattern`.
+    """
     try:
         return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex", strict=True))
     except (SchemaError, ValueError) as error:
@@ -26,5 +29,5 @@ def compiled(pattern: str) -> SchemaValidator:
 
 
 def of_whole(pattern: str) -> SchemaValidator:
-    """The same for the whole of a text. The pattern must be one by itself: `a)(b` becomes another one in here."""
+    """Does the same for the whole text. The pattern must be valid alone: `a)(b` would become valid in here."""
     return compiled(rf"\A(?:{pattern})\z")

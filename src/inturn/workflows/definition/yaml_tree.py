@@ -1,4 +1,4 @@
-"""Reads YAML into a tree with lines. Nothing is ever executed: a tag of its own is refused.
+"""Reads YAML into a tree with lines; only this file needs pyyaml. Nothing is ever executed: custom tags are refused.
 
 Words mean what they do in YAML 1.2: `yes`, `no` and `12:30` are texts, and so are dates.
 """
@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import re
 
-import yaml
-
+from inturn.errors import MissingExtra
 from inturn.workflows.definition.tree import MAX_DEPTH, MAX_NODES, Member, Members, Node, Unreadable
+
+try:
+    import yaml
+except ImportError as error:
+    raise MissingExtra("a workflow definition in YAML (unlike one in JSON)", "workflows") from error
 
 MAX_ALIASES = 100
 _TAG = "tag:yaml.org,2002:"
@@ -25,20 +29,20 @@ def read_yaml(text: str) -> Node:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         why = ", ".join(part for part in (error.context, error.problem) if part)
-        raise Unreadable(mark.line + 1 if mark else 0, f"is no YAML: {why}") from error
+        raise Unreadable(mark.line + 1 if mark else 0, f"is not YAML: {why}") from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         character = text[error.position : error.position + 1]
-        raise Unreadable(line, f"is no YAML: the character {character!r} is not allowed") from error
+        raise Unreadable(line, f"is not YAML: the character {character!r} is not allowed") from error
     except (yaml.YAMLError, ValueError, IndexError) as error:
-        raise Unreadable(0, f"is no YAML: {error}") from error
+        raise Unreadable(0, f"is not YAML: {error}") from error
     if root is None:
         raise Unreadable(1, "is empty: write down a workflow, with id, title and steps")
     return _Reader().node(root)
 
 
 def _check_shape(text: str) -> None:
-    """One document, not too deep or too full, few aliases: known from the events, and read no further than that."""
+    """Checks from the events alone, before anything is built: one document, not too deep or too full, few aliases."""
     documents = aliases = depth = nodes = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         line = event.start_mark.line + 1
@@ -52,17 +56,17 @@ def _check_shape(text: str) -> None:
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if documents > 1:
-            raise Unreadable(line, "a second document begins here: keep one workflow in one file")
+            raise Unreadable(line, "a second document begins here: keep one workflow per file")
         if aliases > MAX_ALIASES:
             raise Unreadable(line, f"has more than {MAX_ALIASES} aliases: write things out")
-        if nodes > 2 * MAX_NODES:  # a name is one here; which values count is known when aliases are unfolded
+        if nodes > 2 * MAX_NODES:  # names count here too; values are counted again when aliases are unfolded
             raise Unreadable(line, "it holds too much")
         if depth > MAX_DEPTH:
             raise Unreadable(line, f"is nested more than {MAX_DEPTH} levels deep")
 
 
 class _Reader:
-    """A node that aliases share is read once; one that holds itself is refused."""
+    """Reads a node that aliases share once, and refuses a node that contains itself."""
 
     def __init__(self) -> None:
         self._read: dict[int, Node] = {}
@@ -71,7 +75,7 @@ class _Reader:
     def node(self, given: yaml.Node) -> Node:
         line = given.start_mark.line + 1
         if id(given) in self._open:
-            raise Unreadable(line, "an alias stands inside of what it repeats")
+            raise Unreadable(line, "an alias is inside of what it repeats")
         if id(given) not in self._read:
             self._open.add(id(given))
             self._read[id(given)] = self._new(given, line)
@@ -91,7 +95,7 @@ class _Reader:
     def _member(self, key: yaml.Node, value: yaml.Node) -> Member:
         line = key.start_mark.line + 1
         if not isinstance(key, yaml.ScalarNode) or key.tag == f"{_TAG}merge":
-            raise Unreadable(line, "a name must be a text")
+            raise Unreadable(line, "a name must be text")
         return Member(key.value, line, self.node(value))
 
 

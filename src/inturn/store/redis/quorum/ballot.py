@@ -1,28 +1,31 @@
-"""One question to several independent servers at once, which a majority decides.
+"""One question to several independent servers at once, decided by a majority.
 
 Every server has its own deadline, in its own time: an answer that comes later does not count, and bytes that
-arrive later change nothing. Nobody waits for a server whose answer cannot matter any more.
+arrive later change nothing. A ballot does not wait for a server whose answer cannot matter any more.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import hiredis
 
 from inturn.errors import SettingsError
 from inturn.store import clock
-from inturn.store.redis import health, scripts
+from inturn.store.redis import scripts
+from inturn.store.redis import server_checks as health
 from inturn.store.redis.address import Address
 from inturn.store.redis.link import Link, LinkLost, Reply
 from inturn.store.redis.scripts import Script
 
 log = logging.getLogger("inturn.locks")
 
-VERBS = ("quorum_acquire", "quorum_fence", "quorum_extend", "quorum_release")
+VERBS = ("quorum/acquire", "quorum/fence", "quorum/extend", "quorum/release")
 
 
 class Call(NamedTuple):
@@ -50,7 +53,7 @@ class Server:
         return self._link.is_up and self.address in self._fit
 
     async def open(self) -> None:
-        """Be connected to a server that keeps what it is given, or raise."""
+        """Connects to a server that keeps what it is given, or raises."""
         await self._link.open()
         async with self._examining:
             if self.address not in self._fit:
@@ -59,7 +62,7 @@ class Server:
                 self._fit.add(self.address)
 
     def _load_scripts(self) -> None:
-        """First of all on a new connection: a question that had to be sent twice could be overtaken by the next."""
+        """Runs first on a new connection: a question that has to be sent twice could be overtaken by the next."""
         for verb in VERBS:
             command: tuple[Any, ...] = ("SCRIPT", "LOAD", scripts.load(verb).source)
             self._link.send(hiredis.pack_command(command))
@@ -113,12 +116,12 @@ class Vote:
 
     @property
     def is_open(self) -> bool:
-        """Whether it could have an effect yet: it is not answered, or bytes of an earlier attempt are on the way."""
+        """Whether it could still have an effect: it is not answered, or bytes of an earlier attempt are on the way."""
         may_be_sent = not (self._is_stopped or self.task.done())
         return self.is_repeated or (self.reply is None and (self.is_sent or may_be_sent))
 
     def stop(self) -> None:
-        """Ask no further. What was sent stays sent."""
+        """Asks no further. What was sent stays sent."""
         if not self._is_stopped:
             self._is_stopped = True
             # a connection that is lost ends all that is in flight on it
@@ -179,7 +182,7 @@ class Ballot:
             vote.task.add_done_callback(self._count)
 
     async def decide(self) -> None:
-        """Until a majority said yes, or cannot any more."""
+        """Waits until a majority has said yes, or cannot any more."""
         await self._decided
 
     @property
@@ -202,3 +205,78 @@ class Ballot:
         is_clear = self.is_won or len(self.ayes) + still_open < self.majority
         if is_clear and not self._decided.done():
             self._decided.set_result(None)
+
+
+class Servers:
+    """The connections to all servers, one set for each event loop, and what runs there in the background."""
+
+    def __init__(self, addresses: Sequence[Address], timeout_s: float) -> None:
+        self.majority = len(addresses) // 2 + 1
+        self._addresses = addresses
+        self._timeout_s = timeout_s
+        self._fit: set[Address] = set()
+        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, list[Server]] = WeakKeyDictionary()
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def here(self) -> list[Server]:
+        """Returns the servers of the running loop, in the order of the addresses."""
+        loop = asyncio.get_running_loop()
+        servers = self._by_loop.get(loop)
+        if servers is None:
+            servers = [Server(address, self._timeout_s, self._fit) for address in self._addresses]
+            self._by_loop[loop] = servers
+        return servers
+
+    async def reach(self) -> None:
+        """Connects to a majority first, since the time that takes must not be taken off a lease."""
+        servers = self.here()
+        opening = {self.start(server.open()) for server in servers if not server.is_ready}
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._timeout_s):
+                while self.majority - len(opening) <= sum(server.is_ready for server in servers) < self.majority:
+                    _, opening = await asyncio.wait(opening, return_when=asyncio.FIRST_COMPLETED)
+
+    def ask(self, call: Call, deadline: float, yes: bytes) -> Ballot:
+        """The question is under way when this returns, and is seen through whether it is awaited or not."""
+        ballot = Ballot(self.here(), call, deadline, yes)
+        for vote in ballot.votes:
+            self.keep(vote.task)
+        return ballot
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self.keep(task)
+        return task
+
+    def keep(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # the ballot has been told what matters
+
+    async def close(self) -> None:
+        """On this loop: lets what is under way arrive, for a moment, and ends the connections."""
+        loop = asyncio.get_running_loop()
+        ends_at = clock.now() + self._timeout_s
+        while (mine := self._tasks_of(loop)) and clock.now() < ends_at:
+            await asyncio.wait(mine, timeout=ends_at - clock.now())
+        for server in self._by_loop.pop(loop, ()):
+            server.close()
+        for task in mine:
+            task.cancel()
+        await asyncio.gather(*mine, return_exceptions=True)
+        await asyncio.sleep(0)  # a transport lets go of its socket in the next step of the loop
+
+    def _tasks_of(self, loop: asyncio.AbstractEventLoop) -> list[asyncio.Task[Any]]:
+        return [task for task in list(self._tasks) if task.get_loop() is loop]
+
+    def forget(self) -> None:
+        """After a fork: drops every connection without touching what the parent owns."""
+        for servers in self._by_loop.values():
+            for server in servers:
+                server.forget()
+        self._by_loop = WeakKeyDictionary()
+        self._tasks = set()

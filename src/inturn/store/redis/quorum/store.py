@@ -2,7 +2,7 @@
 
 A grant is a majority's, and its fence was written back to a majority, so that the next majority, which shares a
 server with that one, grants a greater one. What was asked for and not kept is taken back everywhere, also when
-its grant arrives late. A server that restarts without its data forgets its votes: see docs/locks.md.
+its grant arrives late. A server that restarts without its data forgets its votes, so the servers must keep them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from inturn.errors import SettingsError
 from inturn.store import clock
 from inturn.store.redis import scripts
 from inturn.store.redis.address import Address
-from inturn.store.redis.quorum.ballot import Ballot, Call, Vote
-from inturn.store.redis.servers import Servers
+from inturn.store.redis.quorum.ballot import Ballot, Call, Servers, Vote
 
 CLEAN_EVERY_S = 0.5
 CLOCK_DOUBT_S = 0.1
-"""How far our idea of a server's clock may be off, at most, when we wait for a deadline of its."""
+"""How far a server's clock may be, at most, from where we believe it is when we wait for one of its deadlines."""
 
 
 class QuorumGrant:
@@ -41,7 +40,7 @@ class QuorumGrant:
         self._lock = threading.Lock()
 
     def ask(self, make: Callable[[], Ballot]) -> Ballot | None:
-        """Ask about it, from any thread; `None` if it is being released."""
+        """Asks about the grant, from any thread. Returns `None` if it is being released."""
         with self._lock:
             if self._is_over:
                 return None
@@ -112,26 +111,26 @@ class QuorumStore:
         self._keys = QuorumKeys(namespace)
 
     def patience_s(self, ttl_s: float) -> float:
-        """How long one question may take, so that two of them leave enough of the lease."""
+        """Returns how long one question may take, so that two of them leave enough of the lease."""
         return min(self._timeout_s, ttl_s / 4)
 
     async def reach(self) -> None:
-        """Be connected to a majority, if that can be."""
+        """Connects to a majority, if that can be."""
         await self._servers.reach()
 
     async def acquire(self, name: str, token: str, ttl_s: float) -> QuorumGrant | QuorumRefusal:
-        """One attempt. A token is used for one attempt only: what takes it back can then come at any time."""
+        """Makes one attempt. A token is used once, so that what takes it back may arrive at any time."""
         await self.reach()
         patience_s = self.patience_s(ttl_s)
         keys, args = (self._keys.lock(name), self._keys.fence), (token, round(ttl_s * 1000))
-        acquiring = self._ask("quorum_acquire", keys, args, patience_s, b"granted")
+        acquiring = self._ask("quorum/acquire", keys, args, patience_s, b"granted")
         is_kept = False
         try:
             await acquiring.decide()
             if not acquiring.is_won:
                 return self._refusal(acquiring)
             fence = max(vote.reply[1] for vote in acquiring.ayes if vote.reply)
-            learning = self._ask("quorum_fence", (self._keys.fence,), (fence,), patience_s, b"learnt")
+            learning = self._ask("quorum/fence", (self._keys.fence,), (fence,), patience_s, b"learnt")
             await learning.decide()
             if not learning.is_won:
                 return self._refusal(learning)
@@ -144,7 +143,7 @@ class QuorumStore:
     async def extend(self, grant: QuorumGrant, life_s: float, patience_s: float) -> QuorumExtended:
         """Only while the grant is certain, and with a patience that ends before that does."""
         keys, args = (self._keys.lock(grant.name),), (grant.token, round(life_s * 1000))
-        extending = grant.ask(lambda: self._ask("quorum_extend", keys, args, patience_s, b"extended"))
+        extending = grant.ask(lambda: self._ask("quorum/extend", keys, args, patience_s, b"extended"))
         if extending is None:
             return QuorumExtended("lost", clock.now(), [])
         await extending.decide()
@@ -176,7 +175,7 @@ class QuorumStore:
             for vote, server in zip(question.votes, here, strict=True):
                 if vote.server is server:  # else it is another loop's, and is not ours to stop
                     vote.stop()
-        call = Call(scripts.load("quorum_release"), (self._keys.lock(name),), (token,))
+        call = Call(scripts.load("quorum/release"), (self._keys.lock(name),), (token,))
         releasing = self._servers.ask(call, clock.now() + self._timeout_s, b"released")
         for number, released in enumerate(releasing.votes):
             asked = [question.votes[number] for question in questions]
@@ -191,7 +190,7 @@ class QuorumStore:
         return releasing
 
     def _clean(self, cleaning: _Cleaning, task: asyncio.Task[None]) -> None:
-        """See to it that the server keeps nothing of the token, if the release left a doubt."""
+        """If the release left a doubt, makes sure that the server keeps nothing of the token."""
         released = cleaning.released
         is_last = cleaning.is_behind and not released.is_repeated
         if released.reply is None or not (is_last or released.sent_at > cleaning.doubtful_until):

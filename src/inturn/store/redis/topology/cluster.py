@@ -1,25 +1,29 @@
 """A cluster, as one event loop sees it: which node serves which slot, and one link to each node that is needed.
 
-The picture is learnt from any node that answers, and learnt anew when a node sends us elsewhere, does not answer or is
-gone. Each link listens to the channels of the partitions that its node serves. Nothing is retried here but learning.
+The slot map is learnt from any node that answers. It is learnt anew when a node sends us elsewhere, does not answer or
+is gone. Each link listens to the channels of the partitions that its node serves. Only learning is retried here.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import Callable, Sequence
+from typing import Any
+
+import hiredis
 
 from inturn.store import clock
 from inturn.store.redis.address import Address
-from inturn.store.redis.link import LinkLost, LinkRefused
 from inturn.store.redis.channels import ListeningLink
-from inturn.store.redis.question import all_together, ask_once
-from inturn.store.redis.routes import Route
+from inturn.store.redis.link import Answered, LinkLost, LinkRefused, Reply, all_together, ask_once
 from inturn.store.redis.topology.slots import Slots, elsewhere, slot_of
 
 LEARNS_EVERY_S = 0.1
 ASKED_AT_ONCE = 3
+PATIENCE_S = 0.25
+"""How long a link may take to be made before the cluster is asked whether its node is still the right one."""
 
 
 class Cluster:
@@ -34,9 +38,9 @@ class Cluster:
         self.loop = asyncio.get_running_loop()
         self.slots = Slots()
         self.trouble: LinkLost | None = None
-        """Why there is no newer picture."""
+        """Why there is no newer slot map."""
         self.arranged: list[Callable[[], None]] = []
-        """Told whenever there may be another picture."""
+        """Called whenever there may be another slot map."""
         self.seeds = seeds
         self.attempt_s = attempt_s
         self._channels = {channel: slot_of(channel) for channel in channels}
@@ -46,7 +50,7 @@ class Cluster:
         self._routes: dict[int, Route] = {}
         self._by_tag: dict[str, Route] = {}
         self._opened_for: set[int] = set()
-        """Slots whose node we have had a link to: to another one we come back."""
+        """Slots whose node we have had a link to: a link to another node of theirs is opened again, not anew."""
         self._is_telling = False
         self._learning: asyncio.Task[None] | None = None
         self._learnt_at = 0.0
@@ -55,7 +59,7 @@ class Cluster:
         self._is_closed = False
 
     def route(self, tagged: str) -> Route:
-        """The way to the node that serves the slot of this key, or of this part of it with the hash tag in it."""
+        """Returns the way to the node that serves the slot of this key, or of this part of a key with its hash tag."""
         route = self._by_tag.get(tagged)
         if route is None:
             route = self._by_tag[tagged] = self.route_to(slot_of(tagged))
@@ -92,7 +96,7 @@ class Cluster:
         self._on_opened(is_again)
 
     def _missed_some(self) -> None:
-        """A channel moved, and until now its pushes went to nobody. Of many that moved at once we tell once."""
+        """A channel moved, and until now its pushes went to nobody. If many moved at once, this is told once."""
         if not self._is_telling:
             self._is_telling = True
             self.loop.call_soon(self._tell)
@@ -145,12 +149,12 @@ class Cluster:
 
     def _learnt(self, learning: asyncio.Task[None]) -> None:
         if not learning.cancelled():
-            learning.exception()  # who asked is told
+            learning.exception()  # the callers of `learn` are told
             if self._must_learn_again:  # there was news meanwhile
                 self.learn_soon()
 
     async def learn(self, within_s: float | None = None) -> None:
-        """Have another look at the cluster, shared by all who ask. Raises `LinkLost` if nobody can tell."""
+        """Looks at the cluster again; all callers share one look. Raises `LinkLost` if no node can tell."""
         if self._is_closed:
             raise LinkRefused("the app was closed")
         learning = self._start_learning()
@@ -171,7 +175,7 @@ class Cluster:
         self._arrange()
 
     async def _ask_around(self) -> Slots:
-        """The first picture that anyone gives. Who is asked first changes, as one of them may be behind the others."""
+        """Returns the first slot map that a node gives. Another is asked first each time: one may be out of date."""
         others = [address for address in self.slots.nodes if address not in self.seeds]
         known = [*others, *self.seeds]
         first = next(self._turns) % len(known)
@@ -205,7 +209,7 @@ class Cluster:
         return slots
 
     async def masters(self) -> list[ListeningLink]:
-        """A link to each, for what concerns all of them."""
+        """Returns a link to each master, for what concerns all of them."""
         await self.learn()
         return [self.link_to(address) for address in self.slots.masters]
 
@@ -220,3 +224,116 @@ class Cluster:
         self._is_closed = True
         for link in self._links.values():
             link.forget()
+
+
+class Route:
+    """The route to the node that serves a slot now. To its callers it is a link."""
+
+    __slots__ = ("_cluster", "link", "loop", "slot")
+
+    def __init__(self, cluster: Cluster, slot: int) -> None:
+        self.loop = cluster.loop
+        self.slot = slot
+        self.link: ListeningLink | None = None
+        self._cluster = cluster
+
+    @property
+    def is_up(self) -> bool:
+        return self.link is not None and self.link.is_up
+
+    @property
+    def server(self) -> ListeningLink:
+        if self.link is None:
+            raise self._cluster.trouble or LinkLost(f"no node serves slot {self.slot}, as far as we know")
+        return self.link
+
+    @property
+    def skew_s(self) -> float:
+        return self.server.skew_s
+
+    def is_away(self, for_s: float) -> bool:
+        """Returns whether its node has been away for this long. If so, it is tried in the background from now on."""
+        link = self.link
+        if link is None or not link.down_since or clock.now() - link.down_since < for_s:
+            return False
+        link.keep_up()
+        return True
+
+    def send(self, command: bytes, answered: Answered | None = None) -> asyncio.Future[Reply]:
+        return self.server.send(command, answered)
+
+    def say(self, *command: Any) -> asyncio.Future[Reply]:
+        return self.server.say(*command)
+
+    async def open(self, within_s: float | None = None) -> None:
+        """Makes one attempt, as a link does. If it fails, the cluster is looked at again."""
+        gives_up_at = clock.now() + (self._cluster.attempt_s if within_s is None else within_s)
+        if self.link is None:
+            await self._cluster.learn(gives_up_at - clock.now())
+        try:
+            await self.server.open(min(PATIENCE_S, gives_up_at - clock.now()))
+        except LinkRefused:
+            raise
+        except LinkLost:
+            with contextlib.suppress(LinkLost):  # what is wrong with the node says more
+                await self._cluster.learn(gives_up_at - clock.now())
+            raise
+        if not self.is_up:
+            raise LinkLost(f"slot {self.slot} moved while we connected to its node")
+
+    async def read_clock(self) -> None:
+        await self.server.read_clock()
+
+    def leave(self, why: str, moved_to: str | None = None) -> None:
+        if moved_to is None:
+            self._cluster.learn_soon()
+        else:
+            self._cluster.moved(self.slot, moved_to)
+
+    def after(self, failure: Exception) -> Route | Asking:
+        """Returns where to try again. While a slot moves, a key that is not here any more is at the new node."""
+        code, _, rest = str(failure).partition(" ")
+        if code == "ASK":
+            home = self._cluster.slots.at(self.slot) or self._cluster.seeds[0]
+            return Asking(self, self._cluster.link_to(elsewhere(home, rest.split()[1])))
+        if code == "CLUSTERDOWN":  # perhaps only this node is cut off from the others
+            self._cluster.learn_soon()
+        return self
+
+
+class Asking:
+    """One call to the node that a slot moves to."""
+
+    def __init__(self, route: Route, link: ListeningLink) -> None:
+        self.loop = route.loop
+        self.server = link
+        self._route = route
+
+    @property
+    def is_up(self) -> bool:
+        return self.server.is_up
+
+    @property
+    def skew_s(self) -> float:
+        return self.server.skew_s
+
+    def send(self, command: bytes, answered: Answered | None = None) -> asyncio.Future[Reply]:
+        # nothing can come between the two: both are in the link's batch when this returns
+        asking = self.server.say("ASKING")
+        asking.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+        return self.server.send(command, answered)
+
+    def say(self, *command: Any) -> asyncio.Future[Reply]:
+        return self.send(hiredis.pack_command(command))
+
+    async def open(self, within_s: float | None = None) -> None:
+        await self.server.open(within_s)
+
+    async def read_clock(self) -> None:
+        await self.server.read_clock()
+
+    def leave(self, why: str, moved_to: str | None = None) -> None:
+        self._route.leave(why, moved_to)
+
+    def after(self, failure: Exception) -> Route | Asking:
+        return self._route.after(failure)

@@ -1,8 +1,8 @@
-"""`replicas=n`: a call is answered only when n replicas of its server have acknowledged all that it wrote.
+"""`replicas=n`: a call returns only when n replicas of its server have acknowledged all that it wrote.
 
-WAIT holds up its connection, so it has one of its own, and covers what was written on that connection: so a tiny write
-goes before it, which stands in the replication stream behind everything that was answered until then. All who wait when
-a round begins are covered by it. By its run id it is made sure that the very process is asked which answered the call.
+WAIT blocks its connection, so it has one of its own. It covers what was written on that connection, so a tiny write
+goes before it, which comes after everything answered so far in the replication stream. One round covers all calls that
+wait when it begins. The run id tells whether the process that is asked is the one that answered the call.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Copies:
         self._timeout_s = timeout_s
 
     async def server_of(self, link: Link) -> str:
-        """The run id of the process behind a link that is up; asked for once per connection."""
+        """Returns the run id of the process behind a link that is up; it is asked for once per connection."""
         if not link.run_id:
             info = await link.ask("INFO", "server")
             if isinstance(info, hiredis.ReplyError):
@@ -40,7 +40,7 @@ class Copies:
         return link.run_id
 
     async def made(self, link: Link, run_id: str, key: str, gives_up_at: float) -> None:
-        """Return when what was answered on `link` has its copies. `LinkLost`: it is not known."""
+        """Returns when what was answered on `link` has its copies. Raises `LinkLost` if that is not known."""
         rounds = next((beside for beside in link.companions if isinstance(beside, _Rounds)), None)
         if rounds is not None and rounds.address != link.address:
             link.companions.remove(rounds)
@@ -63,14 +63,14 @@ class Copies:
 
 
 class _Rounds(Link):
-    """The connection that waits, and who waits for it."""
+    """The connection that waits, and the calls that wait for it."""
 
     def __init__(self, address: Address, copies: Copies, replicas: int, timeout_s: float) -> None:
         super().__init__(address, timeout_s / 2, (), lambda text: None, lambda is_again: None)
         self._copies = copies
         self._replicas = replicas
         self._slice_ms = max(round(timeout_s * 250), 20)
-        """A round that takes longer begins anew, so that those who came meanwhile are covered, too."""
+        """A round that takes longer begins anew, so that it covers the calls that came meanwhile."""
         self._waiting: list[tuple[str, str, asyncio.Future[None]]] = []
         self._round: asyncio.Task[None] | None = None
 

@@ -1,4 +1,4 @@
-"""A master that sentinels watch over: they are asked where it is, whenever a link to it has to be made.
+"""A master that sentinels watch over. They are asked where it is whenever a link to it has to be made.
 
 `redis+sentinel://[user:password@]host:port[,host:port…]/<service name>[/db]`, where user and password are the master's;
 `sentinel_username` and `sentinel_password` are parameters. `rediss+sentinel://` speaks TLS with both.
@@ -16,13 +16,12 @@ import hiredis
 
 from inturn.errors import SettingsError
 from inturn.store.redis.address import Address, UrlParts, split_url
-from inturn.store.redis.link import LinkLost, LinkRefused
-from inturn.store.redis.question import all_together, ask_once
+from inturn.store.redis.link import LinkLost, LinkRefused, all_together, ask_once
 
 SENTINEL_SCHEMES = ("redis+sentinel", "rediss+sentinel")
 SENTINEL_PORT = 26379
 ANSWERS_WITHIN_S = 0.5
-"""For one sentinel; then the next is asked."""
+"""How long one sentinel may take; then the next is asked."""
 
 _FORM = "redis+sentinel://host:port,host:port/<service name>, for example redis+sentinel://s1:26379,s2:26379/mymaster"
 
@@ -33,11 +32,11 @@ def is_sentinel(url: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SentinelAddress(Address):
-    """Wherever the master of a service is now. What it inherits is how to get in there."""
+    """Wherever the master of a service is now. Of the inherited fields, its database, credentials and TLS are used."""
 
     service: str = ""
     sentinels: list[Address] = field(default_factory=list, hash=False, compare=False)
-    """In the order in which to ask: who answered last comes first."""
+    """In the order in which to ask: the one that answered last comes first."""
 
     @classmethod
     def from_url(cls, url: str) -> SentinelAddress:
@@ -50,13 +49,20 @@ class SentinelAddress(Address):
         query = parse_qs(parts.query)
         username, password = (query.pop(f"sentinel_{what}", [None])[0] for what in ("username", "password"))
         rest = urlencode(query, doseq=True)
-        first = Address.from_url(UrlParts(parts.scheme, parts.userinfo, parts.hosts[:1], "/" + db, rest).one())
+        master = Address.from_url(parts._replace(hosts=parts.hosts[:1], path="/" + db, query=rest).one())
         sentinels = []
         for host in parts.hosts:
-            at = Address.from_url(UrlParts(parts.scheme, "", [host], "", rest).one(SENTINEL_PORT))
+            at = Address.from_url(UrlParts(parts.scheme, [host], query=rest).one(SENTINEL_PORT))
             sentinels.append(replace(at, db=0, username=username, password=password))
         return cls(
-            first.host, first.port, None, first.db, first.username, first.password, first.tls, service, sentinels
+            host=master.host,
+            port=master.port,
+            db=master.db,
+            username=master.username,
+            password=master.password,
+            tls=master.tls,
+            service=service,
+            sentinels=sentinels,
         )
 
     def __str__(self) -> str:
@@ -66,13 +72,13 @@ class SentinelAddress(Address):
 
     async def connect(self, loop: asyncio.AbstractEventLoop, protocol: Callable[[], asyncio.Protocol]) -> None:
         host, port = await self._find_master()
-        master = Address(host, port, None, self.db, self.username, self.password, self.tls)
+        master = Address(host, port, db=self.db, username=self.username, password=self.password, tls=self.tls)
         await master.connect(loop, protocol)
 
     async def _find_master(self) -> tuple[str, int]:
         troubles: list[LinkLost] = []
         for sentinel in list(self.sentinels):
-            # it goes behind the others, also if our time is up while it keeps us waiting
+            # it goes behind the others before it is asked: our time may be up while it keeps us waiting
             self.sentinels[:] = [*(other for other in self.sentinels if other is not sentinel), sentinel]
             try:
                 found = await ask_once(sentinel, ANSWERS_WITHIN_S, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.service)

@@ -12,7 +12,7 @@ from typing import Any
 from redis.crc import key_slot
 
 from inturn.errors import SettingsError
-from inturn.store.redis.address import Address, UrlParts, split_url
+from inturn.store.redis.address import Address, split_url
 
 CLUSTER_SCHEMES = ("redis+cluster", "rediss+cluster")
 CLUSTER_PARTITIONS = 16
@@ -26,13 +26,13 @@ def is_cluster(url: str) -> bool:
 
 
 def seeds_of(url: str) -> list[Address]:
-    """The nodes that are asked first. The others are learnt from them."""
+    """Returns the nodes that are asked first. The others are learnt from them."""
     parts = split_url(url)
     if parts.path.strip("/") not in ("", "0"):
         raise SettingsError(f"a cluster has database 0 only, so the URL ends after the hosts: {_FORM}")
     seeds = []
     for host in parts.hosts:
-        seeds.append(Address.from_url(UrlParts(parts.scheme, parts.userinfo, [host], "", parts.query).one()))
+        seeds.append(Address.from_url(parts._replace(hosts=[host], path="").one()))
     if any(seed.db for seed in seeds):
         raise SettingsError(f"a cluster has database 0 only, so the URL has no db: {_FORM}")
     return seeds
@@ -43,18 +43,18 @@ def slot_of(key: str | bytes) -> int:
 
 
 class Slots:
-    """One picture of the cluster. It may be out of date: the nodes themselves say so when they are asked."""
+    """A slot map of the cluster. It may be out of date; then the nodes say so when they are asked."""
 
     def __init__(self) -> None:
         self._at: dict[int, Address] = {}
         self._ranges: list[tuple[int, int, Address]] = []
         self.masters: list[Address] = []
         self.nodes: list[Address] = []
-        """All that may be asked for another picture, the replicas included."""
+        """All that may be asked for another slot map, the replicas included."""
 
     @classmethod
     def read(cls, reply: Sequence[Any], asked: Address) -> Slots:
-        """The answer to CLUSTER SLOTS. A node that does not know its own host has the one that was asked."""
+        """Reads the answer to CLUSTER SLOTS. A node that does not know its own host has that of the node we asked."""
         slots = cls()
         masters: dict[Address, None] = {}
         nodes: dict[Address, None] = {}
@@ -74,21 +74,21 @@ class Slots:
         return next((address for first, last, address in self._ranges if first <= slot <= last), None)
 
     def move(self, slot: int, to: Address) -> None:
-        """A node said that this one has moved."""
+        """A node said that this slot has moved."""
         self._at[slot] = to
         if to not in self.nodes:
             self.nodes.append(to)
 
 
 def elsewhere(home: Address, where: str) -> Address:
-    """The node at `host:port`, as MOVED and ASK name it; without a host it is that of the one who says so."""
+    """Returns the node at `host:port`, as MOVED and ASK name it; without a host, at that of the node that says so."""
     host, _, port = where.rpartition(":")
     return replace(home, host=host or home.host, port=int(port), path=None)
 
 
 def _address(node: Sequence[Any], asked: Address) -> Address:
     host, port = (node[0] or b"").decode(), int(node[1])
-    if host == "?" and len(node) > 3:  # it shall be known by a name that it was not given
+    if host == "?" and len(node) > 3:  # it is set to go by a host name, and has none
         more = node[3]
         facts = more if isinstance(more, dict) else dict(zip(more[::2], more[1::2], strict=True))
         host = facts.get(b"ip", b"").decode()

@@ -1,11 +1,11 @@
--- What lanes have: version 2 of the tables is schema.sql and this. As in lua/include/lane.lua, a lane that is idle has no
--- row in `lanes`, and its state, while it lives, has a row of its own.
+-- The tables of lanes. Version 2 is schema.sql and this file. As in lua/include/lane.lua, an idle lane has no row in
+-- `lanes`, and its state, while it lives, has a row of its own.
 
--- The last lane that a beat looked at.
+-- The last lane that a beat swept.
 ALTER TABLE store ADD COLUMN swept_lane TEXT NOT NULL DEFAULT '';
 
 -- Lanes that are leased, stopped, or have messages that wait (`waiting` of them). `place` orders the ready list of the
--- handler `ready` (NULL: in none); `alarm` is when the lane must be looked at again (NULL: no need).
+-- handler `ready` (NULL: in no list). `alarm` is when the lane must be looked at again (NULL: no need).
 CREATE TABLE lanes (
     key TEXT PRIMARY KEY,
     holder TEXT NOT NULL,
@@ -27,7 +27,7 @@ CREATE TABLE lanes (
 CREATE INDEX lanes_by_ready ON lanes (ready, place) WHERE place IS NOT NULL;
 CREATE INDEX lanes_by_alarm ON lanes (alarm) WHERE alarm IS NOT NULL;
 
--- Messages that wait (`waits` 1) or run. An ident is the handler, NUL and the id; a caller is that of an inline turn.
+-- Messages that wait (`waits` = 1) or run. An ident is the handler, NUL and the id. Only inline turns have a caller.
 CREATE TABLE messages (
     number INTEGER PRIMARY KEY,
     key TEXT NOT NULL,
@@ -51,7 +51,7 @@ CREATE INDEX messages_by_caller ON messages (caller) WHERE caller IS NOT NULL;
 -- The mailbox of each lane, in its order: rank, then number.
 CREATE INDEX mail ON messages (key, rank) WHERE waits = 1;
 
--- The state of a lane. It does not expire while messages wait (`until` NULL).
+-- The states of lanes. A state does not expire while messages wait (`until` is NULL).
 CREATE TABLE states (
     key TEXT PRIMARY KEY,
     state BLOB NOT NULL,
@@ -69,7 +69,7 @@ CREATE TABLE marks (
 ) WITHOUT ROWID;
 CREATE INDEX marks_by_until ON marks (until);
 
--- Messages that failed for good, the oldest first, with the time to live of their lane's state.
+-- Messages that failed for good, the oldest first, each with the time to live of its lane's state.
 CREATE TABLE dead_letters (
     dead INTEGER PRIMARY KEY,
     died INTEGER NOT NULL,
@@ -90,7 +90,7 @@ CREATE UNIQUE INDEX dead_letters_by_ident ON dead_letters (key, ident);
 -- Every handler that ever had a lane in its ready list.
 CREATE TABLE handlers (name TEXT PRIMARY KEY) WITHOUT ROWID;
 
--- The handlers that a process runs, each between two NULs; and the processes that found no work for a handler.
+-- The handlers that each process runs, every name between two NULs; and the processes that found no work for a handler.
 CREATE TABLE workers (process TEXT PRIMARY KEY, can TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE idle (
     handler TEXT NOT NULL,
@@ -100,7 +100,7 @@ CREATE TABLE idle (
 ) WITHOUT ROWID;
 CREATE INDEX idle_by_process ON idle (process);
 
--- What a claim was given, for a minute: lanes and tokens, as JSON.
+-- What each claim was given: lanes and tokens, as JSON. Kept for a minute.
 CREATE TABLE claims (
     call TEXT PRIMARY KEY,
     turns TEXT NOT NULL,
@@ -108,5 +108,5 @@ CREATE TABLE claims (
 ) WITHOUT ROWID;
 CREATE INDEX claims_by_until ON claims (until);
 
--- Many results can be told at once, and each is taken out by its name.
+-- Many results can be in an inbox at once, and each is taken out by its name.
 CREATE INDEX inbox_by_name ON inbox (process, kind, name);

@@ -1,12 +1,12 @@
 #!lua flags=no-writes
--- What one lane looks like now; its first `limit` waiting messages, and as many that are delayed.
+-- Shows one lane as it is now, with its first `limit` waiting messages and as many delayed ones.
 -- KEYS  lanes state mail msgs fence processes alarms era
 -- ARGV  prefix key, limit deadline_ms
 -- returns  lane token fence since_ms ident stopped why ready waiting state(false: none) state_ttl_ms messages | stale
 --          a message, the running ones first: ident rank attempts age_ms due_in_ms is_inline(0|1) body errors
 --          place(running|waiting|delayed) lead('': itself)
--- include clock partition lane looking
-local key = ARGV[2]
+-- include clock partition lane waiting
+local key = ARGV.key
 local lane, messages, shown = read_lane(key) or new_lane(), {}, {}
 
 local look_at
@@ -21,13 +21,13 @@ function look_at(ident, place, lead)
 end
 
 local held = is_leased(lane)
-look_at(lane[RUNNING], held and 'running' or 'waiting', '') -- whose holder is gone waits for the next
-for _, member in ipairs(redis.call('ZRANGE', KEYS[3], 0, ARGV[3] - 1)) do
+look_at(lane[RUNNING], held and 'running' or 'waiting', '') -- a message whose holder is gone waits for the next one
+for _, member in ipairs(redis.call('ZRANGE', KEYS.mail, 0, ARGV.limit - 1)) do
   look_at(member:sub(23), 'waiting', '')
 end
 local delayed = 0
-for _, ident in ipairs(redis.call('HKEYS', KEYS[4])) do
-  local message = delayed < tonumber(ARGV[3]) and not shown[ident] and read_message(key, ident)
+for _, ident in ipairs(redis.call('HKEYS', KEYS.msgs)) do
+  local message = delayed < tonumber(ARGV.limit) and not shown[ident] and read_message(key, ident)
   if message and message[M_KEEP] then
     delayed = delayed + 1
     look_at(ident, 'delayed', '')
@@ -35,4 +35,4 @@ for _, ident in ipairs(redis.call('HKEYS', KEYS[4])) do
 end
 return { 'lane', held and lane[HOLDER] or '', held and lane[GRANTED] or 0, held and now - lane[BEGAN] or 0,
   held and lane[RUNNING] or '', lane[STOPPED], lane[WHY], lane[READY], waiting_in(key, lane),
-  redis.call('GET', KEYS[2]), redis.call('PTTL', KEYS[2]), messages }
+  redis.call('GET', KEYS.state), redis.call('PTTL', KEYS.state), messages }

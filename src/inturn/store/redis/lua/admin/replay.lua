@@ -1,16 +1,16 @@
 #!lua flags=allow-oom
--- A dead letter goes back to its old place in its lane, past the duplicate check, with all its attempts; or is dropped.
+-- Puts a dead letter back to its old place in its lane, past the duplicate check, with all its attempts; or drops it.
 -- KEYS  dead letters lanes fence processes alarms era
 -- ARGV  prefix key ident how(replay|drop) deadline_ms
 -- returns  done | none (no such letter, or a repeat) | stale
 -- include clock partition tell lane share advance accept
-local key, ident = ARGV[2], ARGV[3]
+local key, ident = ARGV.key, ARGV.ident
 local member = key .. '\0' .. ident
-local packed = redis.call('HGET', KEYS[2], member)
+local packed = redis.call('HGET', KEYS.letters, member)
 if not packed then return { 'none' } end
-redis.call('HDEL', KEYS[2], member)
-redis.call('ZREM', KEYS[1], member)
-if ARGV[4] == 'replay' then
+redis.call('HDEL', KEYS.letters, member)
+redis.call('ZREM', KEYS.dead, member)
+if ARGV.how == 'replay' then
   local letter, lane = cmsgpack.unpack(packed), read_lane(key) or new_lane()
   local message = whole(letter[3])
   local left = redis.call('PTTL', prefix .. 'state:' .. key)

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Sends of another partition come into their lanes here, each once: numbers that were taken before are passed over.
+-- Puts the sends of another partition into their lanes here, each once: numbers that were taken before are passed over.
 -- KEYS  taken lanes fence processes alarms era
--- ARGV  prefix from, sends(packed), deadline_ms
+-- ARGV  prefix from, sends...(packed: see include/send.lua) deadline_ms
 -- returns  taken number | stale
 -- include clock partition tell lane share advance accept burst arrive
-local taken = tonumber(redis.call('HGET', KEYS[1], ARGV[2]) or 0)
-for i = 3, #ARGV - 1 do
+local taken = tonumber(redis.call('HGET', KEYS.taken, ARGV.from) or 0)
+for i = FIRST.sends, LAST.sends do
   local number, key, ident, body, ttl, limit, keep, rank, rule, after, shares = unpack(cmsgpack.unpack(ARGV[i]))
   if number > taken then
     taken = number
@@ -21,5 +21,5 @@ for i = 3, #ARGV - 1 do
     end
   end
 end
-redis.call('HSET', KEYS[1], ARGV[2], string.format('%.0f', taken))
+redis.call('HSET', KEYS.taken, ARGV.from, string.format('%.0f', taken))
 return { 'taken', string.format('%.0f', taken) }

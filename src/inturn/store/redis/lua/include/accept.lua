@@ -1,9 +1,9 @@
--- A message comes into a lane, behind all of its rank. `lane` is what was read of it, or a new one.
--- is_fresh: its id is new, so that it cannot lie among the dead letters.
+-- Puts a message into a lane, behind all others of its rank. `lane` is its record, or a new one.
+-- is_fresh: the id is new, so there can be no dead letter of it.
 local function accept(key, lane, ident, message, keep_ms, is_fresh)
   message[NUMBER] = tick()
   put(key, ident, message)
-  -- while messages wait the state does not expire; then it has at least the time that it had before
+  -- while messages wait the state does not expire; afterwards it lives at least as long as it would have
   local left = redis.call('PTTL', prefix .. 'state:' .. key)
   if left > 0 then redis.call('PERSIST', prefix .. 'state:' .. key) end
   local keep = math.max(lane[KEEP], keep_ms, left)
@@ -16,14 +16,14 @@ local function accept(key, lane, ident, message, keep_ms, is_fresh)
   end
 end
 
--- Whether it stands behind all others, and there are others.
+-- Whether there are other messages, and this one stands behind all of them.
 local function is_last(key, ident)
   local ends = redis.call('ZRANGE', prefix .. 'mail:' .. key, -1, -1)[1]
   return ends:sub(23) == ident and redis.call('ZCARD', prefix .. 'mail:' .. key) > 1
 end
 
--- Now the lane has something to do. A living lease is left alone: whoever ends it finds the message. So is a lane that
--- is ready for another message, if the new one came behind all of them and changes nothing else.
+-- Gets a lane going that has a new message. A lane with a living lease goes on when the lease ends. A lane that is
+-- ready already stays as it is, unless the new message stands first or has changed the others (`has_moved`).
 local function stir(key, lane, ident, has_moved)
   if is_leased(lane) then
     redis.call('ZADD', prefix .. 'alarms', 'LT', lane_ends(lane), key)

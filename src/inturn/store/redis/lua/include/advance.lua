@@ -1,21 +1,18 @@
--- Bring a lane up to date. After `advance` it is leased, or in a ready list, or waits for its alarm, or is stopped, or is
--- idle and has no record: there is no other way for a lane to be, so none can be stuck.
-local INLINE_LIVES_MS = 3000  -- an inline caller's place lives while its process was seen within three beats
-local CONFIRM_TURN_MS = 2000  -- a turn that its caller does not confirm lapses after two beats,
-local CONFIRM_TURN_UNHEARD_MS = 500 -- or sooner when nobody was listening: most likely the process is dead
+-- Brings a lane up to date. After `advance` it is leased, or in a ready list, or waits for its alarm, or is stopped, or
+-- is idle and has no record. A lane has no other state, so none can be stuck.
 
 local function alarm(key, at)
   redis.call('ZADD', prefix .. 'alarms', at, key)
 end
 
--- Everyone who awaits the result is told to ask for it.
+-- Tells every process that awaits the result to ask for it.
 local function tell_awaiting(processes, key, ident)
   for process in processes:gmatch('%S+') do
     tell(process, 'settled ' .. process .. '#0 ' .. key .. '\0' .. ident)
   end
 end
 
--- Out of the mailbox and into the dead letters.
+-- Moves a message, which is in no mailbox any more, to the dead letters.
 local function bury(key, lane, ident, message)
   local member = key .. '\0' .. ident
   redis.call('HDEL', prefix .. 'msgs:' .. key, ident)
@@ -24,7 +21,7 @@ local function bury(key, lane, ident, message)
   tell_awaiting(message[WATCHERS], key, ident)
 end
 
--- The text of an error that only the store has seen.
+-- Adds an error that only the store has seen.
 local function add_error(message, kind, why)
   local errors = message[ERRORS]
   errors[#errors + 1] = string.format('{"type":"%s","message":"%s","attempt":%d,"at":%.0f,"accepted":%.0f}',
@@ -37,8 +34,8 @@ local function end_lease(lane)
   lane[HOLDER], lane[GRANTED], lane[LAPSE], lane[RUNNING], lane[AWAITED] = '', 0, 0, '', ''
 end
 
--- Ends a lease against its holder's will. A message that was submitted goes back to its place; the attempt counts. An
--- inline one belongs to its caller, and is gone.
+-- Ends a lease against its holder's will. A submitted message goes back to its place, and the attempt counts. An inline
+-- message belongs to its caller, and is gone.
 local function take_lane_away(key, lane, why)
   if lane[LAPSE] > 0 then untell(lane[HOLDER], turn_notice(lane[HOLDER], key)) end
   tell_loss(key, lane[HOLDER], lane[GRANTED], why)
@@ -54,20 +51,21 @@ local function take_lane_away(key, lane, why)
   end_lease(lane)
 end
 
--- One idle process that can run this handler is told that there is work. If that is lost, a timed look finds it.
+-- Tells one idle process that can run this handler that there is work. If the push is lost, the next timed look finds
+-- it.
 local function wake(handler)
   local what = '#0 ' .. prefix:match('{(%d+)}:$') .. ' ' .. handler
   while true do
     local process = redis.call('SPOP', prefix .. 'idle:' .. handler)
     if not process then return end
-    if now <= seen_at(process) + INLINE_LIVES_MS
+    if now <= seen_at(process) + limits.PLACE_LIVES_MS
       and redis.call('SPUBLISH', prefix .. 'push:' .. process, 'ready ' .. process .. what) > 0 then
       return
     end
   end
 end
 
--- Where a free lane waits: in the ready list of this handler, or ('') in none.
+-- Puts a free lane into the ready list of this handler ('': into none), and takes it out of the one that it was in.
 local function stand_ready(key, lane, handler)
   if lane[READY] == handler then return end
   if lane[READY] ~= '' then redis.call('ZREM', prefix .. 'ready:' .. lane[READY], key) end
@@ -79,7 +77,7 @@ local function stand_ready(key, lane, handler)
   end
 end
 
--- Only when `shared_until` of the message's plain key has answered 0.
+-- Leases the lane. Only call it when `shared_until` of the message's plain key has returned 0.
 local function lease_to(key, lane, token, ident, message)
   local ttl = message[M_TTL]
   lane[HOLDER], lane[GRANTED], lane[LEASE], lane[UNTIL] = token, tick(), ttl, now + message[LIMIT] + ttl
@@ -89,18 +87,18 @@ local function lease_to(key, lane, token, ident, message)
   announce(key, 'begin', lane[GRANTED], message[ATTEMPTS] .. ' ' .. ident)
 end
 
--- The turn of an inline caller has come: its process is told, and confirms by asking once more.
+-- Leases the lane to an inline caller whose turn has come. Its process is told, and confirms by calling begin again.
 local function offer(key, lane, ident, message)
   local token = message[CALLER]
   message[ATTEMPTS] = 1
   lease_to(key, lane, token, ident, message)
   lane[AWAITED] = message[WATCHERS]
   local heard = tell(process_of(token), turn_notice(token, key))
-  lane[LAPSE] = now + (heard > 0 and CONFIRM_TURN_MS or CONFIRM_TURN_UNHEARD_MS)
+  lane[LAPSE] = now + (heard > 0 and limits.CONFIRM_MS or limits.CONFIRM_UNHEARD_MS)
   alarm(key, lane_ends(lane))
 end
 
--- The lane waits for something that is not a lease: if no worker can know of that time yet, one is told to look.
+-- The lane waits for a time, not for a lease. If it is the next alarm of all, and is new, a worker is told to look.
 local function wait_until(key, at, handler)
   local before = redis.call('ZSCORE', prefix .. 'alarms', key)
   alarm(key, at)
@@ -109,9 +107,10 @@ local function wait_until(key, at, handler)
   end
 end
 
--- When the burst at the head of the mailbox, led by this message, may begin. Every message restarts the quiet time.
+-- Returns when the burst at the head of the mailbox, led by this message, may begin. Every message restarts the quiet
+-- time.
 local function quiet_until(key, ident, message)
-  local _, quiet, cap, most = rule_of(message)
+  local _, quiet, cap, max_quiet = rule_of(message)
   if quiet == 0 or message[OPEN] == 0 then return 0 end
   local last, count, handler = message[ACCEPTED] + quiet, 1 + #others_of(message), handler_of(ident)
   for _, member in ipairs(redis.call('ZRANGE', prefix .. 'mail:' .. key, 1, cap - 1)) do
@@ -121,24 +120,22 @@ local function quiet_until(key, ident, message)
     if its_quiet == 0 then return 0 end
     last, count = math.max(last, other[ACCEPTED] + its_quiet), count + 1
   end
-  return count >= cap and 0 or math.min(last, message[ACCEPTED] + most)
+  return count >= cap and 0 or math.min(last, message[ACCEPTED] + max_quiet)
 end
 
--- Who was interrupted has ended, or has had its time.
+-- The interrupted turn has ended, or has had its time: the lane waits for it no longer.
 local function stop_yielding(lane)
   if lane[SHARED] ~= '' then unshare(lane[SHARED], lane[YIELDS]) end
   lane[SHARED], lane[YIELDS], lane[YIELD_BY] = '', '', 0
 end
 
--- Nothing runs and nothing waits: what is left is the state, which lives on for its own time.
+-- Nothing runs and nothing waits. Only the state is left, which lives on for its own time.
 local function go_idle(key, lane)
   redis.call('HDEL', prefix .. 'lanes', key)
   redis.call('ZREM', prefix .. 'alarms', key)
-  -- a state that was not held by messages, nor written by a turn just now, has its time already
+  -- a state that no message kept from expiring, and no turn has just written, has its time already
   if lane[KEEP] > 0 then redis.call('PEXPIRE', prefix .. 'state:' .. key, lane[KEEP], 'NX') end
 end
-
-local MOST_BURIED = 100 -- at once; the rest follows soon
 
 local function advance(key, lane)
   if lane[HOLDER] ~= '' then
@@ -171,7 +168,7 @@ local function advance(key, lane)
     if not message then -- half of a transition: Redis was killed while it wrote its append-only file
       redis.call('ZREM', prefix .. 'mail:' .. key, head)
     elseif message[CALLER] ~= '' then
-      local lives = now <= seen_at(process_of(message[CALLER])) + INLINE_LIVES_MS
+      local lives = now <= seen_at(process_of(message[CALLER])) + limits.PLACE_LIVES_MS
       local held_until = lives and shared_until(message[SHARES]) or 0
       if held_until > 0 then
         wait_until(key, held_until, '')
@@ -185,8 +182,8 @@ local function advance(key, lane)
       tell_awaiting(message[WATCHERS], key, ident)
       tell_loss(key, message[CALLER], 0, 'its process was not seen') -- if it lives after all, it asks again
     elseif message[LATE] > 0 and now > message[LATE] then
-      if buried == MOST_BURIED then
-        alarm(key, now)
+      if buried == limits.MAX_BURIED then
+        alarm(key, now) -- the rest follows soon
         break
       end
       buried = buried + 1

@@ -1,13 +1,11 @@
--- A message arrives: what its rule does to the turn that runs and to the messages that wait.
-local MOST_CUTS = 3    -- interrupts in a row; then the turn is left alone, so that a fast typist gets an answer in the end
-local MOST_JOINING = 100 -- how far back in the mailbox a message that interrupts may stand
-local YIELD_MS = 1000  -- an interrupted turn has this long to end, before the next one begins without it
+-- What the rule of a message that arrives does to the turn that runs and to the messages that wait.
 
 local function later_member(key, ident, message)
   return string.format('%016.0f ', message[NUMBER]) .. key .. '\0' .. ident
 end
 
--- It will never run. Whoever brings it again, or awaits it, is told why: for its window from when it would have run.
+-- This message will never run. Submitters of the same id, and processes that await it, are told why, until its window
+-- has passed; the window of a delayed message begins when it would have run.
 local function write_off(key, ident, message, why, window)
   window = math.max(1, window) + math.max(0, message[AFTER] - now)
   redis.call('SET', prefix .. 'mark:' .. key .. '\0' .. ident, '\0' .. why, 'PX', window)
@@ -16,8 +14,8 @@ local function write_off(key, ident, message, why, window)
   tell_awaiting(message[WATCHERS], key, ident)
 end
 
--- Every message of this handler that waits or is delayed, but for the new one, is superseded by it. Answers how many,
--- and how often the most interrupted of them was.
+-- The new message supersedes every other of its handler that waits or is delayed. Returns how many those are, and the
+-- highest count of interrupts among them.
 local function supersede(key, lane, ident, window)
   local count, cuts = 0, 0
   local handler, runs = handler_of(ident), {}
@@ -36,12 +34,12 @@ local function supersede(key, lane, ident, window)
   return count, cuts
 end
 
--- What comes with the message `ident` when it interrupts: all that wait for its handler before it, so that their order
--- stays, and the message itself. nil: not all of them can, or one was tried before and has a turn of its own to come first.
--- With an inline caller come the callers before it: each has a turn of its own in any case.
+-- Returns what comes along when the message `ident` interrupts, and last the message itself: all that wait before it
+-- for its handler, so that their order stays. nil: not all of them can join, or one was tried before and must run
+-- first, alone. With an inline caller come the callers before it; each of them has a turn of its own.
 local function company(key, plain, ident, message)
   local last, members, messages, handler = mail_member(ident, message), {}, {}, handler_of(ident)
-  for _, member in ipairs(redis.call('ZRANGE', prefix .. 'mail:' .. key, 0, MOST_JOINING - 1)) do
+  for _, member in ipairs(redis.call('ZRANGE', prefix .. 'mail:' .. key, 0, limits.MAX_JOINING - 1)) do
     local other = member:sub(23)
     local its = handler_of(other) == handler and read_message(key, other)
     if its then
@@ -52,12 +50,12 @@ local function company(key, plain, ident, message)
   end
 end
 
--- Where the messages of a turn go that the message `ident` has interrupted.
+-- Puts the messages of the turn that the message `ident` has interrupted to where they belong now.
 local function make_way(key, lead, running, ident, message, window, members, messages)
   running[ATTEMPTS], running[M_CUTS] = running[ATTEMPTS] - 1, running[M_CUTS] + 1
   if members and handler_of(lead) == handler_of(ident) then
     join(key, running, members, messages)
-    running[OPEN], running[RANK] = 1, message[RANK]
+    running[OPEN] = 1
     return put(key, lead, running)
   end
   if members then -- directly behind the one that interrupted it and what came before that, and ahead of the others
@@ -78,18 +76,18 @@ local function make_way(key, lead, running, ident, message, window, members, mes
   put(key, ident, message)
 end
 
--- The turn that runs is cut short, if the rule of the new message says so and the turn allows it. From here on its commit
--- is refused; the lane waits until it has ended, but not for long. A turn of a higher priority is left alone, and so is
--- one of a lane that is stopped: the new message could not run in its place.
+-- Interrupts the turn that runs, if the rule of the new message says so and the turn allows it. From here on its commit
+-- is refused. The lane waits until the turn has ended, for `YIELD_MS` at most. A turn of a higher priority is left
+-- alone. So is one in a lane that is stopped: the new message could not run in its place.
 local function interrupt(key, lane, ident, message, policy, window)
   if lane[STOPPED] ~= '' or not is_leased(lane) then return end
   local lead, members, messages = lane[RUNNING]
   local running = read_message(key, lead)
   local is_own = running and handler_of(lead) == handler_of(ident)
-  if (running and running[M_CUTS] or lane[CUTS]) >= MOST_CUTS or not (is_own or lane[ALLOWS] == 1)
+  if (running and running[M_CUTS] or lane[CUTS]) >= limits.MAX_CUTS or not (is_own or lane[ALLOWS] == 1)
     or (running and running[RANK] or '1000') < message[RANK] then return end
   if is_own and policy == 'interrupt' then
-    if #others_of(running) >= MOST_TOGETHER then return end
+    if #others_of(running) >= limits.MAX_TOGETHER then return end
     members, messages = company(key, running[SHARES], ident, message)
   elseif running and not is_own then
     members, messages = company(key, nil, ident, message)
@@ -101,7 +99,7 @@ local function interrupt(key, lane, ident, message, policy, window)
   if lane[LAPSE] > 0 then -- it was only offered: nobody runs
     untell(token, turn_notice(token, key))
   else
-    lane[YIELDS], lane[YIELD_BY], lane[SHARED] = token, now + YIELD_MS, ''
+    lane[YIELDS], lane[YIELD_BY], lane[SHARED] = token, now + limits.YIELD_MS, ''
   end
   if not running then tell_awaiting(lane[AWAITED], key, lead) end
   end_lease(lane)
@@ -113,7 +111,8 @@ local function interrupt(key, lane, ident, message, policy, window)
   end
 end
 
--- may_interrupt: false for what a turn sends to its own lane. Answers whether more than the new message may have changed.
+-- may_interrupt: false for what a turn sends to its own lane. Returns whether more than the new message may have
+-- changed.
 local function arrive(key, lane, ident, message, keep_ms, is_fresh, may_interrupt)
   if may_interrupt and lane[HOLDER] ~= '' and not is_leased(lane) then take_lane_away(key, lane, 'expired') end
   accept(key, lane, ident, message, keep_ms, is_fresh)
@@ -132,7 +131,8 @@ local function arrive(key, lane, ident, message, keep_ms, is_fresh, may_interrup
   return true -- others may have moved, and how long the head waits for quiet may have changed
 end
 
--- It arrives later. Until then it is in no mailbox, so that it holds up nobody, and does not keep the state alive.
+-- The message arrives later. Until then it is in no mailbox, so it delays no other message and does not keep the state
+-- alive.
 local function postpone(key, lane, ident, message, keep_ms, delay)
   local policy, _, _, _, _, window = rule_of(message)
   local has_moved = policy == 'latest' and (supersede(key, lane, ident, window)) > 0

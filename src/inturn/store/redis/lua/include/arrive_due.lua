@@ -1,5 +1,5 @@
 -- Delayed messages whose time has come.
-local come = redis.call('ZRANGEBYSCORE', prefix .. 'later', 0, now, 'LIMIT', 0, 64)
+local come = redis.call('ZRANGEBYSCORE', prefix .. 'later', 0, now, 'LIMIT', 0, limits.MAX_DUE)
 if #come > 0 then
   -- include accept burst arrive
   for _, member in ipairs(come) do

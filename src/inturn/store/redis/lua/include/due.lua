@@ -1,7 +1,7 @@
--- Messages that should have begun by a time that has passed, and never did, become dead letters: also behind a turn that
--- runs, so that nobody awaits them in vain. They stand in `lates`, by that time, as '<key>' NUL '<ident>'.
+-- Messages that have not begun by their time become dead letters, also behind a turn that runs, so that nobody awaits
+-- them in vain. They stand in `lates`, by that time, as '<key>' NUL '<ident>'.
 local function bury_late()
-  for _, member in ipairs(redis.call('ZRANGEBYSCORE', prefix .. 'lates', 0, '(' .. now, 'LIMIT', 0, 64)) do
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', prefix .. 'lates', 0, '(' .. now, 'LIMIT', 0, limits.MAX_DUE)) do
     redis.call('ZREM', prefix .. 'lates', member)
     local at = member:find('\0', 1, true)
     local key, ident = member:sub(1, at - 1), member:sub(at + 1)
@@ -15,7 +15,8 @@ local function bury_late()
   end
 end
 
--- The plain keys that leases of this process hold too. If one is not ours any more, someone else may be at work.
+-- Renews the plain keys that leases of this process hold too. A lease whose plain key is not ours any more is taken
+-- away: someone else may be at work.
 local function keep_shared(process)
   local all = redis.call('HGETALL', prefix .. 'shared:' .. process)
   for i = 1, #all, 2 do
@@ -33,15 +34,15 @@ local function keep_shared(process)
   end
 end
 
--- Lanes whose alarm rings.
+-- Brings the lanes up to date whose alarm time has come.
 local function advance_due()
-  for _, key in ipairs(redis.call('ZRANGEBYSCORE', prefix .. 'alarms', 0, now, 'LIMIT', 0, 64)) do
+  for _, key in ipairs(redis.call('ZRANGEBYSCORE', prefix .. 'alarms', 0, now, 'LIMIT', 0, limits.MAX_DUE)) do
     local lane = read_lane(key)
     if lane then advance(key, lane) else redis.call('ZREM', prefix .. 'alarms', key) end
   end
 end
 
--- Milliseconds until something is due in any of these; -1: nothing is.
+-- Returns the milliseconds until something is due in any of these; -1: nothing is.
 local function due_in(...)
   local soonest = -1
   for _, times in ipairs({ ... }) do

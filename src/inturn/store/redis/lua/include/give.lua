@@ -1,4 +1,4 @@
--- The open messages of its handler that stand directly behind the head join it, up to its cap.
+-- The open messages of the same handler directly behind the head join it, up to its cap.
 local function gather(key, ident, message, can)
   local _, _, cap = rule_of(message)
   local count, handler, members, messages = 1 + #others_of(message), handler_of(ident), {}, {}
@@ -16,8 +16,9 @@ local function gather(key, ident, message, can)
   join(key, message, members, messages)
 end
 
--- The next message of a lane, or burst of them, goes to a worker. The attempt is counted here, so that one which kills
--- its worker counts. `can` holds the handlers of the worker, each between two NULs. Answers what was given, or advances.
+-- Gives the next message of a lane, or a burst, to a worker. The attempt is counted here, so that a message which kills
+-- its worker has had one. `can` holds the handlers of the worker, each between two NULs. Returns what was given; if
+-- nothing can be, the lane advances.
 local function give_next(key, lane, token, can)
   local is_free = token ~= '' and lane[STOPPED] == '' and lane[YIELDS] == ''
   local head = is_free and redis.call('ZRANGE', prefix .. 'mail:' .. key, 0, 0)[1]
@@ -34,7 +35,7 @@ local function give_next(key, lane, token, can)
       lease_to(key, lane, token, ident, message)
       lane[READY] = ''
       save_lane(key, lane)
-      -- who asks is alive: its worker counts the new lease from this call on, and so must we
+      -- the caller is alive: its worker counts the new lease from this call on, and so must we
       seen_now(process_of(token))
       redis.call('ZADD', prefix .. 'alarms', 'LT', now + lane[LEASE], key)
       return given(key, lane, message)

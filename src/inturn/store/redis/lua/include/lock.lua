@@ -17,12 +17,12 @@ local function lock_named(name)
   }
 end
 
--- All waits of an owner begin with this, and no others do.
+-- Returns the text that all waits of this owner begin with, and no others.
 local function waits_of(owner)
   return #owner .. ':' .. owner
 end
 
--- When the grant ends if nothing renews it.
+-- Returns when the grant ends if nothing renews it.
 local function grant_ends(token, grant)
   local ends = math.huge
   if grant[TTL] > 0 then ends = seen_at(process_of(token)) + grant[TTL] end
@@ -35,7 +35,7 @@ local function save_grant(lock, token, grant)
   redis.call('HSET', lock.hash, token, cmsgpack.pack(grant))
 end
 
--- Milliseconds until a fixed end; 0 means that there is none.
+-- Returns the milliseconds until the fixed end; 0: there is none.
 local function life_left(grant)
   if grant[ENDS] > 0 then return math.max(1, grant[ENDS] - now) end
   return 0

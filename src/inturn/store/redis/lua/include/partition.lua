@@ -1,7 +1,8 @@
--- What all locks and lanes of a partition share. A verb declares the keys that its common way touches; what only its rare
--- ways touch is named from the prefix, in the same slot. `prefix` is 'inturn:{p}:'; the keys below end it.
+-- What all locks and lanes of a partition share. A verb declares the keys that its common case touches. The keys of its
+-- rare cases are named from the prefix, and are in the same slot. `prefix` is '<namespace>:{p}:'; the names below
+-- follow it.
 --   fence      string: the last number given out
---   era        string: the first number that this memory gave out; what has a smaller one was lost with another memory
+--   era        string: the first number that this memory gave out; a smaller one is from a memory that was lost
 --   processes  hash: process -> when it was last seen (ms)
 --   names      set: every lock in use
 --   due        zset: every lock that is waited for -> when it must be looked at again (ms)
@@ -9,12 +10,13 @@
 --   workers    hash: process -> the handlers it runs, each between two NULs
 --   idle:<handler>   set: processes that asked for work of this handler and found none
 --   handlers   set: every handler that ever had a lane in its ready list
---   dead       zset: dead letters by number; letters: hash, the same member -> packed {key, ident, message, died, state ttl}
+--   dead       zset: '<key>' NUL '<ident>' of every dead letter, by number
+--   letters    hash: the same member -> packed {key, ident, message, when it died, ttl of the state}
 --   forward:<partition>  list: sends on their way there, packed; forwards: set of those partitions
 --   taken      hash: partition -> the highest number that was taken from there
---   inbox:<process>  set: what the process has to be told; kept until it says that it was
+--   inbox:<process>  set: what the process has to be told; kept until it says that it has acted on it
 --   lost:<token>     string: why a lease was taken away, for a minute
-local prefix = ARGV[1]
+local prefix = ARGV.prefix
 
 local function process_of(token)
   return token:match('^(.*)#')
@@ -28,7 +30,8 @@ local function seen_now(process)
   redis.call('HSET', prefix .. 'processes', process, now)
 end
 
--- Arrivals and fences come from one counter. It follows the clock, so that it grows on after the memory is lost.
+-- Returns the next number, for arrivals and fences. The counter follows the clock, so it still grows if the memory is
+-- lost.
 local function tick()
   local key = prefix .. 'fence'
   local last = redis.call('SET', key, string.format('%.0f', now_us), 'GET')

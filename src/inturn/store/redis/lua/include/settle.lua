@@ -1,9 +1,6 @@
--- Bring a lock up to date: what has ended is taken away, and who comes next is granted.
-local PLACE_LIVES_MS = 3000    -- a waiting place lives while its process was seen within three beats
-local CONFIRM_MS = 2000        -- a grant that is not confirmed lapses after two beats,
-local CONFIRM_UNHEARD_MS = 500 -- or sooner when nobody was listening: most likely the process is dead
+-- Brings a lock up to date: takes away the grants that have ended, and grants to the places that come next.
 
--- As text, so that a higher priority comes first.
+-- Returns the priority as text that sorts a higher one first.
 local function rank_of(priority)
   return string.format('%04d', 1000 - priority)
 end
@@ -30,7 +27,7 @@ local function take_away(lock, token, grant, why)
   tell_loss(lock.name, token, grant[FENCE], why)
 end
 
--- Takes away every grant that has ended; answers when the next one could end.
+-- Takes away every grant that has ended. Returns when the next one could end.
 local function reap(lock)
   local soonest = math.huge
   for token, grant in pairs(grants_of(lock)) do
@@ -44,9 +41,9 @@ local function reap(lock)
   return soonest
 end
 
--- Grants to the head of the queue while it fits; a head that does not fit stops the queue, so that nobody barges in.
--- Grants to the calling process are complete and are returned. To another process a grant is provisional until its
--- process confirms it (by repeating its acquire); it also stands in that process's inbox.
+-- Grants to the head of the queue while it fits. A head that does not fit stops the queue, so that nobody overtakes it.
+-- Grants to the calling process are complete and are returned. A grant to another process is provisional until that
+-- process confirms it by repeating its acquire; it also stands in that process's inbox.
 local function grant_heads(lock, calling_process)
   local mine, soonest = {}, math.huge
   local state = redis.call('HMGET', lock.hash, 'cap', 'used')
@@ -57,7 +54,7 @@ local function grant_heads(lock, calling_process)
     local token = head:sub(23)
     local process = process_of(token)
     local place = cmsgpack.unpack(redis.call('HGET', lock.places, token))
-    if process ~= calling_process and now > seen_at(process) + PLACE_LIVES_MS then
+    if process ~= calling_process and now > seen_at(process) + limits.PLACE_LIVES_MS then
       remove_place(lock, token, place)
     elseif used + place[WEIGHT] <= capacity then
       remove_place(lock, token, place)
@@ -67,7 +64,7 @@ local function grant_heads(lock, calling_process)
         mine[#mine + 1] = { token, grant[FENCE], grant[ARRIVAL], life_left(grant) }
       else
         local heard = tell(process, grant_notice(lock, token))
-        grant[LAPSES] = now + (heard > 0 and CONFIRM_MS or CONFIRM_UNHEARD_MS)
+        grant[LAPSES] = now + (heard > 0 and limits.CONFIRM_MS or limits.CONFIRM_UNHEARD_MS)
       end
       used = used + place[WEIGHT]
       save_grant(lock, token, grant)
@@ -77,12 +74,12 @@ local function grant_heads(lock, calling_process)
     end
   end
   redis.call('HSET', lock.hash, 'used', used)
-  -- the calling process is alive by the very fact of its call; its new leases live from this moment on
+  -- its call shows that the calling process is alive; its new leases live from this moment on
   if #mine > 0 then seen_now(calling_process) end
   return mine, soonest, used
 end
 
--- Says when the lock must be looked at again, or removes it when it is not in use any more.
+-- Notes when the lock must be looked at again, or removes it if it is not in use any more.
 local function reschedule(lock, used, soonest)
   if used == 0 then
     redis.call('DEL', lock.hash)
@@ -95,7 +92,7 @@ local function reschedule(lock, used, soonest)
   end
 end
 
--- The lock itself is gone (evicted, or deleted by hand): its waiters are told to ask again.
+-- The lock itself is gone (evicted, or deleted by hand). Its waiters are told to ask again.
 local function bury(lock)
   for _, member in ipairs(redis.call('ZRANGE', lock.queue, 0, -1)) do
     local token = member:sub(23)

@@ -1,18 +1,18 @@
--- What workers are given.
+-- What workers are given: turns and their messages.
 
--- Several at once; false for what is not there.
+-- Returns several messages at once; false for one that is not there.
 local function read_messages(key, idents)
   local found = #idents > 0 and redis.call('HMGET', prefix .. 'msgs:' .. key, unpack(idents)) or {}
   for i, packed in ipairs(found) do found[i] = packed and whole(cmsgpack.unpack(packed)) end
   return found
 end
 
--- One message as its handler gets it.
+-- Returns one message as its handler gets it.
 local function seen(ident, message)
   return { ident, message[BODY], now - message[ACCEPTED] }
 end
 
--- What a worker is given of a turn: fence attempts ttl_ms limit_ms messages {ident body waited_ms} open(0|1)
+-- Returns what a worker is given of a turn: fence attempts ttl_ms limit_ms messages {ident body waited_ms} open(0|1)
 local function given(key, lane, lead)
   lead = lead or read_message(key, lane[RUNNING])
   local others, there, messages = others_of(lead), {}, { seen(lane[RUNNING], lead) }

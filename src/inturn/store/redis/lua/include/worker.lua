@@ -1,4 +1,4 @@
--- A process that works: who is idle is woken, who is gone is not.
+-- A process that works: it is woken while it is idle, and forgotten when it is gone.
 local function not_idle(process, can)
   for handler in can:gmatch('%Z+') do redis.call('SREM', prefix .. 'idle:' .. handler, process) end
 end

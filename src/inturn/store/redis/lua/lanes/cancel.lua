@@ -1,18 +1,18 @@
 #!lua flags=allow-oom
--- A message that has not begun will not: one that waits, or is delayed. What runs, or has run in a burst, is left alone.
+-- Cancels a message that waits or is delayed. One that runs, or has run in a burst, is left alone.
 -- KEYS  lanes state mail msgs fence processes alarms era, mark
 -- ARGV  prefix key, ident window_ms deadline_ms
 -- returns  cancelled | begun | ended (or it was never there; a repeat finds `cancelled`) | stale
 -- include clock partition tell lane share advance accept burst arrive
-local key, ident = ARGV[2], ARGV[3]
-if redis.call('GET', KEYS[9]) == '\0cancelled' then return { 'cancelled' } end
+local key, ident = ARGV.key, ARGV.ident
+if redis.call('GET', KEYS.mark) == '\0cancelled' then return { 'cancelled' } end
 local message = read_message(key, ident)
 if not message then return { 'ended' } end
 local is_delayed = redis.call('ZSCORE', prefix .. 'later', later_member(key, ident, message))
-if not is_delayed and not redis.call('ZSCORE', KEYS[3], mail_member(ident, message)) or message[TOGETHER] ~= '' then
+if not is_delayed and not redis.call('ZSCORE', KEYS.mail, mail_member(ident, message)) or message[TOGETHER] ~= '' then
   return { 'begun' }
 end
-write_off(key, ident, message, 'cancelled', tonumber(ARGV[4]))
+write_off(key, ident, message, 'cancelled', tonumber(ARGV.window_ms))
 local lane = read_lane(key)
 if lane and not is_delayed and not is_leased(lane) then advance(key, lane) end
 return { 'cancelled' }

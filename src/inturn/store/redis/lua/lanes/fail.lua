@@ -1,17 +1,18 @@
 #!lua flags=allow-oom
--- A turn of a submitted message ends with nothing done.
+-- Ends a turn of a submitted message with nothing done.
 -- KEYS  lanes state mail msgs fence processes alarms era
 -- ARGV  prefix key, token fence(0: any) how(retry|dead|park|back|split) delay_ms error('': none) why next_token can
---       attempts(split: each has had so many) version(0: as before) have(0: all) deadline_ms
---       retry: again after the delay, ahead of what came later; back: as if it had not been given; park: and stop;
---       split: a burst is tried again message by message. version: only for workers that have this version of the handler
--- returns  failed (next) | lost | gone (a repeat finds it so) | stale; next: see `given` in include/turns.lua
+--       attempts(split: how many each message has had) version(0: as before; else only workers that have this version
+--       of the handler get it) have(how many messages the handler has seen; 0: all) deadline_ms
+-- how: retry: again after the delay, ahead of what came later; dead: to the dead letters; park: back to its place, and
+--      the lane stops; back: as if it had not been given; split: a burst is tried again message by message
+-- returns  failed (next) | lost why | gone (a repeat finds it so) | stale; next: see `given` in include/turns.lua
 -- include clock partition tell lane share advance burst turns give
-local key, token, how = ARGV[2], ARGV[3], ARGV[5]
+local key, token, how = ARGV.key, ARGV.token, ARGV.how
 local lane = read_lane(key)
-local fence = tonumber(ARGV[4])
+local fence = tonumber(ARGV.fence)
 if not lane or lane[HOLDER] ~= token or (lane[GRANTED] ~= fence and fence > 0) then
-  if lane and ARGV[9] ~= '' and lane[HOLDER] == ARGV[9] then
+  if lane and ARGV.next_token ~= '' and lane[HOLDER] == ARGV.next_token then
     return { 'failed', given(key, lane) }
   end
   if lane and lane[YIELDS] == token then -- it was interrupted, and has ended now
@@ -22,37 +23,38 @@ if not lane or lane[HOLDER] ~= token or (lane[GRANTED] ~= fence and fence > 0) t
 end
 local ident = lane[RUNNING]
 local message = read_message(key, ident)
-if ARGV[7] ~= '' then
+if ARGV.error ~= '' then
   local errors = message[ERRORS]
-  errors[#errors + 1] = ARGV[7]
-  if #errors > 20 then table.remove(errors, 2) end -- the first one and the last ones say most
+  errors[#errors + 1] = ARGV.error
+  if #errors > limits.MAX_ERRORS then table.remove(errors, 2) end -- the first one and the last ones say most
 end
-announce(key, how == 'back' and 'back' or 'fail', lane[GRANTED], how .. ' ' .. ARGV[8])
+announce(key, how == 'back' and 'back' or 'fail', lane[GRANTED], how .. ' ' .. ARGV.why)
 end_lease(lane)
 if how ~= 'back' then lane[CUTS], message[M_CUTS] = 0, 0 end
-local have = how == 'dead' and 1 or tonumber(ARGV[13]) -- a burst is split before: of it, only the lead is at fault
+local have = how == 'dead' and 1 or tonumber(ARGV.have) -- a burst was split before, so only its lead is at fault
 if have > 0 then release_unseen(key, message, have) end
 if how == 'dead' then
   bury(key, lane, ident, message)
 elseif how == 'split' then
   for _, other in ipairs(others_of(message)) do
     local its = read_message(key, other)
-    its[AFTER], its[ATTEMPTS], its[OPEN], its[ERRORS] = now + tonumber(ARGV[6]), tonumber(ARGV[11]), 0, message[ERRORS]
+    its[AFTER], its[ATTEMPTS] = now + tonumber(ARGV.delay_ms), tonumber(ARGV.attempts)
+    its[OPEN], its[ERRORS] = 0, message[ERRORS]
     put(key, other, its)
   end
-  message[AFTER], message[ATTEMPTS], message[OPEN] = now + tonumber(ARGV[6]), tonumber(ARGV[11]), 0
+  message[AFTER], message[ATTEMPTS], message[OPEN] = now + tonumber(ARGV.delay_ms), tonumber(ARGV.attempts), 0
   message[TOGETHER] = ''
   put(key, ident, message)
 else
-  if ARGV[12] ~= '0' then message[NEEDS] = '@' .. ARGV[12] end
+  if ARGV.version ~= '0' then message[NEEDS] = '@' .. ARGV.version end
   if how == 'retry' then
-    message[AFTER], message[OPEN] = now + tonumber(ARGV[6]), 0
-  elseif ARGV[7] == '' then
+    message[AFTER], message[OPEN] = now + tonumber(ARGV.delay_ms), 0
+  elseif ARGV.error == '' then
     message[ATTEMPTS] = message[ATTEMPTS] - 1
   else
     message[OPEN] = 0
   end
-  if how == 'park' then lane[STOPPED], lane[WHY] = 'parked', ARGV[8] end
+  if how == 'park' then lane[STOPPED], lane[WHY] = 'parked', ARGV.why end
   put(key, ident, message)
 end
-return { 'failed', give_next(key, lane, ARGV[9], ARGV[10]) }
+return { 'failed', give_next(key, lane, ARGV.next_token, ARGV.can) }

@@ -1,26 +1,27 @@
 #!lua
--- Ask for a lock, ask again after a lost reply, or confirm a provisional grant: always the same call.
+-- Asks for a lock, asks again after a lost reply, or confirms a provisional grant: always the same call.
 -- KEYS  lock queue places fence processes names waits due era
 -- ARGV  prefix name process capacity weight ttl_ms life_ms priority token owner wait(0|1) deadline_ms
 -- returns  granted fence arrival life_left_ms | waiting arrival | busy token since_ms | own token | mismatch capacity
 --          | stale;  and at the end a list, if settling granted something to other places of this process:
 --          {token fence arrival life_left_ms}
 -- include clock partition
-local name, process, token, owner = ARGV[2], ARGV[3], ARGV[9], ARGV[10]
-local capacity, weight, ttl, life = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local name, process, token, owner = ARGV.name, ARGV.process, ARGV.token, ARGV.owner
+local capacity, weight = tonumber(ARGV.capacity), tonumber(ARGV.weight)
+local ttl, life = tonumber(ARGV.ttl_ms), tonumber(ARGV.life_ms)
 local mine = {}
 seen_now(process)
 
 local function grant_now(used)
   local number = tick()
   local grant = { owner, weight, number, number, ttl, life > 0 and now + life or 0, 0, now, '' }
-  redis.call('HSET', KEYS[1], 'cap', capacity, 'used', used + weight, token, cmsgpack.pack(grant))
-  if used == 0 then redis.call('SADD', KEYS[6], name) end
+  redis.call('HSET', KEYS.lock, 'cap', capacity, 'used', used + weight, token, cmsgpack.pack(grant))
+  if used == 0 then redis.call('SADD', KEYS.names, name) end
   if #mine == 0 then return { 'granted', number, number, life } end
   return { 'granted', number, number, life, mine }
 end
 
-local state = redis.call('HMGET', KEYS[1], 'cap', 'used', token)
+local state = redis.call('HMGET', KEYS.lock, 'cap', 'used', token)
 if not state[1] then return grant_now(0) end
 
 -- include lock tell
@@ -40,7 +41,7 @@ local place = redis.call('HGET', lock.places, token)
 if place then return { 'waiting', cmsgpack.unpack(place)[PLACE_ARRIVAL] } end
 
 -- include settle
-local rank = rank_of(ARGV[8])
+local rank = rank_of(ARGV.priority)
 local function fits()
   state = redis.call('HMGET', lock.hash, 'cap', 'used')
   if not state[1] then return true end
@@ -58,20 +59,20 @@ if not fits() then
       holder, since = held, grant[SINCE]
       if grant[OWNER] == owner then own, own_weight = held, own_weight + grant[WEIGHT] end
     end
-    -- waiting could never end: what the owner holds itself is in its own way
+    -- waiting could never end: the owner would wait for what it holds itself
     if own and own_weight + weight > capacity then return { 'own', own, mine } end
-    if ARGV[11] == '0' then return { 'busy', holder, since, mine } end
+    if ARGV.wait == '0' then return { 'busy', holder, since, mine } end
     local arrival = tick()
-    redis.call('DEL', prefix .. 'lost:' .. token) -- a grant that lapsed left a note, and the token begins anew
-    place = { owner, weight, arrival, ttl, life, tonumber(ARGV[8]), now }
+    redis.call('DEL', prefix .. 'lost:' .. token) -- a grant that lapsed left a note; the token starts afresh
+    place = { owner, weight, arrival, ttl, life, tonumber(ARGV.priority), now }
     redis.call('ZADD', lock.queue, 0, place_member(token, place))
     redis.call('HSET', lock.places, token, cmsgpack.pack(place))
-    redis.call('ZADD', KEYS[7], 0, waits_of(owner) .. '\0' .. token .. '\0' .. name)
+    redis.call('ZADD', KEYS.waits, 0, waits_of(owner) .. '\0' .. token .. '\0' .. name)
     reschedule(lock, tonumber(state[2]), soonest)
     return { 'waiting', arrival, mine }
   end
 end
 local answer = grant_now(tonumber(state[2] or 0))
--- if it came in ahead of lower priorities, it may end sooner than they believe
+-- if it was granted ahead of lower priorities, it may end before the time at which they are due to be looked at
 reschedule(lock, weight, reap(lock))
 return answer

@@ -1,11 +1,11 @@
 #!lua flags=no-writes
--- What one lock looks like now.
+-- Shows one lock as it is now.
 -- KEYS  lock queue places
 -- ARGV  prefix name deadline_ms
 -- returns  held capacity grants {token owner weight fence arrival held_ms ends_in_ms(0: with its process)}
 --          waiters in order {token owner weight priority arrival waited_ms} | free | stale
 -- include clock partition lock
-local lock = lock_named(ARGV[2])
+local lock = lock_named(ARGV.name)
 local capacity = redis.call('HGET', lock.hash, 'cap')
 if not capacity then return { 'free' } end
 local grants, waiters = {}, {}
@@ -15,7 +15,7 @@ for token, grant in pairs(grants_of(lock)) do
       grant[ARRIVAL], now - grant[SINCE], life_left(grant) }
   end
 end
-for _, member in ipairs(redis.call('ZRANGE', lock.queue, 0, 999)) do
+for _, member in ipairs(redis.call('ZRANGE', lock.queue, 0, limits.MAX_WAITERS - 1)) do
   local token = member:sub(23)
   local place = cmsgpack.unpack(redis.call('HGET', lock.places, token))
   waiters[#waiters + 1] = { token, place[OWNER], place[WEIGHT], place[PRIORITY],

@@ -1,39 +1,39 @@
 #!lua flags=allow-oom
--- Give back a grant, or leave the queue. Who comes next is granted in the same step.
+-- Gives back a grant, or leaves the queue. The next place is granted in the same step.
 -- KEYS  lock queue places fence processes names waits due era
 -- ARGV  prefix name process token fence(0: not held, as far as we know) deadline_ms
 -- returns  released | left (it only waited) | lost (it was taken away before) | gone (neither: a repeat) | stale;
 --          and a list, if this granted something to places of the same process: {token fence arrival life_left_ms}
 -- include clock partition lock
-local name, process, token = ARGV[2], ARGV[3], ARGV[4]
-local state = redis.call('HMGET', KEYS[1], 'used', token, 'cap')
+local name, process, token = ARGV.name, ARGV.process, ARGV.token
+local state = redis.call('HMGET', KEYS.lock, 'used', token, 'cap')
 local grant, answer
 if state[2] then
   grant = cmsgpack.unpack(state[2])
   answer = now < grant_ends(token, grant) and 'released' or 'lost'
   if tonumber(state[1]) == grant[WEIGHT] and grant[LAPSES] == 0 then
-    local heads = redis.call('ZRANGE', KEYS[2], 0, 1)
+    local heads = redis.call('ZRANGE', KEYS.queue, 0, 1)
     if not heads[1] then
-      redis.call('DEL', KEYS[1])
-      redis.call('SREM', KEYS[6], name)
+      redis.call('DEL', KEYS.lock)
+      redis.call('SREM', KEYS.names, name)
       return { answer }
     end
     -- The common hand-over, in fewer steps than below: the next one is of the same process, and alike.
     local heir = heads[1]:sub(23)
     if heir:sub(1, #process + 1) == process .. '#' then
-      local place = cmsgpack.unpack(redis.call('HGET', KEYS[3], heir))
+      local place = cmsgpack.unpack(redis.call('HGET', KEYS.places, heir))
       if state[1] == state[3] and place[WEIGHT] == grant[WEIGHT] and place[PLACE_TTL] == grant[TTL]
         and place[PLACE_LIFE] == 0 and grant[ENDS] == 0 then
         local number = tick()
         grant = { place[OWNER], place[WEIGHT], number, place[PLACE_ARRIVAL], place[PLACE_TTL], 0, 0, now, '' }
-        redis.call('HDEL', KEYS[1], token)
-        redis.call('HSET', KEYS[1], heir, cmsgpack.pack(grant))
-        redis.call('ZREM', KEYS[2], heads[1])
-        redis.call('HDEL', KEYS[3], heir)
-        redis.call('ZREM', KEYS[7], waits_of(place[OWNER]) .. '\0' .. heir .. '\0' .. name)
+        redis.call('HDEL', KEYS.lock, token)
+        redis.call('HSET', KEYS.lock, heir, cmsgpack.pack(grant))
+        redis.call('ZREM', KEYS.queue, heads[1])
+        redis.call('HDEL', KEYS.places, heir)
+        redis.call('ZREM', KEYS.waits, waits_of(place[OWNER]) .. '\0' .. heir .. '\0' .. name)
         seen_now(process)
         -- while others wait it stays due when the last one could have ended, which is early enough
-        if not heads[2] then redis.call('ZREM', KEYS[8], name) end
+        if not heads[2] then redis.call('ZREM', KEYS.due, name) end
         return { answer, { { heir, number, place[PLACE_ARRIVAL], 0 } } }
       end
     end
@@ -55,8 +55,8 @@ if place then
   local mine = settle(lock, process)
   return { 'left', mine }
 end
--- A lease that was taken away left a note; one that is older than this memory went with another.
-local fence, era = tonumber(ARGV[5]), tonumber(redis.call('GET', KEYS[9]) or math.huge)
+-- A lease that was taken away left a note. One with a fence from before this memory was lost with another.
+local fence, era = tonumber(ARGV.fence), tonumber(redis.call('GET', KEYS.era) or math.huge)
 if redis.call('EXISTS', prefix .. 'lost:' .. token) == 1 or (fence > 0 and fence < era) then
   return { 'lost' }
 end

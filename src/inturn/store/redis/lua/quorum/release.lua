@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Take a vote back.
+-- Takes a vote back.
 -- KEYS  lock
 -- ARGV  token deadline_ms
 -- returns  released | gone | stale
 -- include clock
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return { 'gone' } end
-redis.call('DEL', KEYS[1])
+if redis.call('GET', KEYS.lock) ~= ARGV.token then return { 'gone' } end
+redis.call('DEL', KEYS.lock)
 return { 'released' }

@@ -4,7 +4,7 @@
 -- ARGV  prefix process can(each handler between two NULs), call count note_ms deadline_ms
 -- returns  claimed due_in_ms(-1: nothing) turns | stale; a turn: key token state(false: none) given (include/turns.lua)
 -- include clock partition tell lane share advance burst turns give due worker
-local process, can, call, count = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+local process, can, call, count = ARGV.process, ARGV.can, ARGV.call, tonumber(ARGV.count)
 local turns, note = {}, {}
 
 local function turn_of(key, token, what)
@@ -12,7 +12,7 @@ local function turn_of(key, token, what)
 end
 
 seen_now(process)
-local before = redis.call('GET', KEYS[7])
+local before = redis.call('GET', KEYS.note)
 if before then -- a repeat: what was given the first time, as far as it is still ours
   for _, pair in ipairs(cmsgpack.unpack(before)) do
     local lane = read_lane(pair[1])
@@ -23,7 +23,7 @@ if before then -- a repeat: what was given the first time, as far as it is still
   return { 'claimed', 0, turns }
 end
 
-redis.call('HSET', KEYS[6], process, can)
+redis.call('HSET', KEYS.workers, process, can)
 not_idle(process, can)
 -- include arrive_due
 bury_late()
@@ -31,7 +31,7 @@ advance_due()
 local has_more = true
 while has_more and #turns < count do
   has_more = false
-  for handler in can:gmatch('%Z+') do -- one of each in turn
+  for handler in can:gmatch('%Z+') do -- one lane of each handler in turn
     local key = #turns < count and redis.call('ZPOPMIN', prefix .. 'ready:' .. handler)[1]
     if key then
       has_more = true
@@ -45,9 +45,9 @@ while has_more and #turns < count do
     end
   end
 end
--- also when nothing was given: bytes of a first attempt that come after its repeat must give nothing either
-redis.call('SET', KEYS[7], cmsgpack.pack(note), 'PX', ARGV[6])
+-- also when nothing was given: bytes of a first attempt that arrive after its repeat must give nothing either
+redis.call('SET', KEYS.note, cmsgpack.pack(note), 'PX', ARGV.note_ms)
 if #turns < count then
   for handler in can:gmatch('%Z+') do redis.call('SADD', prefix .. 'idle:' .. handler, process) end
 end
-return { 'claimed', due_in(KEYS[2], prefix .. 'lates', prefix .. 'later'), turns }
+return { 'claimed', due_in(KEYS.alarms, prefix .. 'lates', prefix .. 'later'), turns }

@@ -1,26 +1,26 @@
 #!lua flags=allow-oom
--- Whatever this claim was given and nobody took is given back, as if it had not been given.
+-- Gives back the turns of a claim that nobody took, as if they had not been given.
 -- KEYS  lanes alarms fence processes era, note
 -- ARGV  prefix call note_ms deadline_ms
 -- returns  unclaimed count | stale
 -- include clock partition tell lane share advance
-local count, before = 0, redis.call('GET', KEYS[6])
--- the note stays, so that bytes of the claim which are still under way find it and give nothing
-redis.call('SET', KEYS[6], cmsgpack.pack({}), 'PX', ARGV[3])
+local count, before = 0, redis.call('GET', KEYS.note)
+-- the note stays: bytes of the claim that are still under way find it, and give nothing
+redis.call('SET', KEYS.note, cmsgpack.pack({}), 'PX', ARGV.note_ms)
 local pairs_given = before and cmsgpack.unpack(before)
 if not pairs_given then
   -- The store was away for longer than notes live: look for the lanes that the call's tokens hold.
   pairs_given = {}
-  local all = redis.call('HGETALL', KEYS[1])
+  local all = redis.call('HGETALL', KEYS.lanes)
   for i = 1, #all, 2 do
-    if all[i + 1]:find(ARGV[2] .. '.', 1, true) then
+    if all[i + 1]:find(ARGV.call .. '.', 1, true) then
       pairs_given[#pairs_given + 1] = { all[i], cmsgpack.unpack(all[i + 1])[HOLDER] }
     end
   end
 end
 for _, pair in ipairs(pairs_given) do
   local key, lane = pair[1], read_lane(pair[1])
-  if lane and lane[HOLDER] == pair[2] and pair[2]:sub(1, #ARGV[2] + 1) == ARGV[2] .. '.' then
+  if lane and lane[HOLDER] == pair[2] and pair[2]:sub(1, #ARGV.call + 1) == ARGV.call .. '.' then
     local ident, message = lane[RUNNING], read_message(key, lane[RUNNING])
     message[ATTEMPTS] = message[ATTEMPTS] - 1
     put(key, ident, message)

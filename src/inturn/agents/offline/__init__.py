@@ -1,0 +1,1 @@
+"""The offline agent: no key, no network, no guessing."""

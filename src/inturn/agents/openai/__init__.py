@@ -1,0 +1,1 @@
+"""The agent for any OpenAI-compatible endpoint."""

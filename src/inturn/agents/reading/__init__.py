@@ -1,1 +1,0 @@
-"""Reading what people write: dates, numbers, addresses, choices, yes and no. Deterministic, and fast on any text."""

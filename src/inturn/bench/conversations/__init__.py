@@ -1,1 +1,0 @@
-"""`inturn bench conversations`: what the orchestrator adds to an agent's answer, and turns per second over HTTP."""

@@ -1,0 +1,1 @@
+"""The ready-made faces over the plain keys that other services use."""

@@ -1,1 +1,0 @@
-"""A workflow graph of a project: what it is made of, and how it is walked."""

@@ -1,0 +1,1 @@
+"""A lock on a majority of independent Redis servers."""

@@ -1,0 +1,1 @@
+"""Redis beyond one server: cluster, sentinel, replicas."""

@@ -1,0 +1,275 @@
+"""What a graph is made of: nodes of seven types, and edges. Every `Graph` that exists can be walked.
+
+`load_graph` reads a graph. It reports every problem at once, each with the node that it is about.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from inturn.agents import storable
+from inturn.errors import DefinitionError
+from inturn.visitors.patch import is_same
+from inturn.workflows.definition.patterns import BadPattern, compiled
+
+MAX_NODES = 500
+MAX_CASES = 10
+MAX_ARGUMENTS = 64 * 1024
+MAX_PATTERN = 500
+DEFAULT = "default"
+
+NodeId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
+FieldName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$")]
+Label = Annotated[str, StringConstraints(max_length=200)]
+Operator = Literal["equals", "not_equals", "contains", "exists", "greater", "less", "matches"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class StartNode(_Part):
+    type: Literal["start"]
+    id: NodeId
+
+
+class MessageNode(_Part):
+    """Says its text. With `wait` the graph rests here, and the visitor's reply is kept in the field `save_as`."""
+
+    type: Literal["message"]
+    id: NodeId
+    text: str = Field(min_length=1, max_length=8000)
+    wait: bool = False
+    save_as: FieldName | None = None
+
+
+class ConditionNode(_Part):
+    """Follows the edge `true` or `false`. The field `text` is what the visitor wrote."""
+
+    type: Literal["condition"]
+    id: NodeId
+    field: FieldName
+    op: Operator
+    value: Any = None
+
+
+class SwitchNode(_Part):
+    """Follows the edge whose label is the case that equals the field, or `default`."""
+
+    type: Literal["switch"]
+    id: NodeId
+    field: FieldName
+    cases: tuple[Label, ...]
+
+
+class ToolNode(_Part):
+    """Calls a tool. An argument that is exactly `"{field}"` becomes the value of that field."""
+
+    type: Literal["tool"]
+    id: NodeId
+    tool: str = Field(min_length=1, max_length=128)
+    arguments: dict[str, Any] = {}
+    save_as: FieldName | None = None
+
+
+class AiNode(_Part):
+    """The agent answers, and `save_as` keeps its words. With `wait` the graph rests until the visitor replies."""
+
+    type: Literal["ai"]
+    id: NodeId
+    instructions: str = Field("", max_length=20_000)
+    save_as: FieldName | None = None
+    wait: bool = True
+
+
+class EndNode(_Part):
+    type: Literal["end"]
+    id: NodeId
+
+
+Node = Annotated[
+    StartNode | MessageNode | ConditionNode | SwitchNode | ToolNode | AiNode | EndNode, Field(discriminator="type")
+]
+
+
+class Edge(_Part):
+    source: NodeId
+    target: NodeId
+    label: Label = ""
+
+
+class Graph(_Part):
+    nodes: tuple[Node, ...] = Field(min_length=1, max_length=MAX_NODES)
+    edges: tuple[Edge, ...] = Field((), max_length=10 * MAX_NODES)
+
+    @model_validator(mode="after")
+    def _can_be_walked(self) -> Graph:
+        problems = problems_of(self)
+        if problems:
+            raise DefinitionError(problems)
+        return self
+
+    @cached_property
+    def by_id(self) -> dict[str, Node]:
+        return {node.id: node for node in self.nodes}
+
+    @cached_property
+    def start(self) -> str:
+        return next(node.id for node in self.nodes if isinstance(node, StartNode))
+
+    @cached_property
+    def _targets(self) -> dict[tuple[str, str], str]:
+        return {(edge.source, edge.label): edge.target for edge in self.edges}
+
+    def next(self, node_id: str, label: str = "") -> str:
+        return self._targets[node_id, label]
+
+
+def load_graph(given: Mapping[str, Any] | str | bytes) -> Graph:
+    """Makes a graph from JSON text or from parsed JSON. Raises `DefinitionError`, which names every wrong node."""
+    try:
+        data = json.loads(given) if isinstance(given, str | bytes) else given
+        return Graph.model_validate(data)
+    except ValidationError as error:
+        raise DefinitionError(list(_sentences(error, data))) from error
+    except ValueError as error:
+        raise DefinitionError([f"the graph is not JSON: {error}"]) from error
+
+
+def _sentences(error: ValidationError, data: Any) -> Iterator[str]:
+    for each in error.errors(include_url=False):
+        cause = each.get("ctx", {}).get("error")
+        if isinstance(cause, DefinitionError):
+            yield from cause.problems
+        else:
+            yield f"{_where(each['loc'], data)}: {each['msg']}"
+
+
+def _where(place: tuple[int | str, ...], data: Any) -> str:
+    """Names the node by its id if that can be read, else by its number."""
+    if len(place) < 2 or place[0] != "nodes" or not isinstance(place[1], int):
+        return ".".join(map(str, place)) or "graph"
+    node = data["nodes"][place[1]]
+    name = node.get("id") if isinstance(node, Mapping) else None
+    inner = ".".join(map(str, place[3:]))  # the node's type comes before it
+    return (f"node {name!r}" if name else f"node number {place[1] + 1}") + (f": {inner}" if inner else "")
+
+
+def problems_of(graph: Graph) -> list[str]:
+    """Returns what keeps the graph from being walked, one sentence for each problem."""
+    known = {node.id for node in graph.nodes}
+    leaving: dict[str, list[Edge]] = defaultdict(list)
+    for edge in graph.edges:
+        leaving[edge.source].append(edge)
+    problems = [
+        *(
+            f"node {name!r}: there are {count} nodes with this id"
+            for name, count in _repeated(n.id for n in graph.nodes)
+        ),
+        *_start_problems(graph.nodes),
+        *(problem for node in graph.nodes for problem in _node_problems(node)),
+        *(problem for edge in graph.edges for problem in _edge_problems(edge, known)),
+        *(problem for node in graph.nodes for problem in _exit_problems(node, leaving.get(node.id, []))),
+    ]
+    # only a graph whose edges are right can be searched for unreachable nodes
+    return problems or list(_unreachable(graph, leaving))
+
+
+def _repeated(names: Iterable[str]) -> list[tuple[str, int]]:
+    return [(name, count) for name, count in Counter(names).items() if count > 1]
+
+
+def _start_problems(nodes: tuple[Node, ...]) -> Iterator[str]:
+    starts = [node.id for node in nodes if node.type == "start"]
+    if not starts:
+        yield "the graph has no start node; it needs one"
+    for name in starts[1:]:
+        yield f"node {name!r}: is a second start; the first is {starts[0]!r}"
+
+
+def _node_problems(node: Node) -> Iterator[str]:
+    if node.type in ("message", "tool", "ai") and node.save_as == "text":
+        yield f"node {node.id!r}: save_as 'text': this field is what the visitor wrote; choose another name"
+    if node.type == "message" and node.save_as is not None and not node.wait:
+        yield f"node {node.id!r}: save_as keeps the visitor's reply, and without wait there is no reply"
+    if node.type == "tool":
+        yield from (f"node {node.id!r}: arguments: {problem}" for problem in _value_problems(node.arguments))
+    if node.type == "condition":
+        wrong = [f"value: {problem}" for problem in _value_problems(node.value)]
+        yield from (f"node {node.id!r}: {problem}" for problem in wrong or _comparison(node.op, node.value))
+    if node.type == "switch":
+        if not 1 <= len(node.cases) <= MAX_CASES:
+            yield f"node {node.id!r}: has {len(node.cases)} cases; a switch has 1 to {MAX_CASES}"
+        for case, _ in _repeated(case.strip().casefold() for case in node.cases):
+            yield f"node {node.id!r}: the case {case!r} is listed twice"
+        if any(case.strip().casefold() in ("", DEFAULT) for case in node.cases):
+            yield f"node {node.id!r}: a case must not be empty, and {DEFAULT!r} stands for every other value"
+
+
+def _comparison(op: str, value: Any) -> Iterator[str]:
+    if op in ("greater", "less") and (isinstance(value, bool) or not isinstance(value, int | float)):
+        yield f"value {value!r}: {op} compares with a number"
+    elif op in ("contains", "matches") and not isinstance(value, str):
+        yield f"value {value!r}: {op} looks for text"
+    elif op == "matches":
+        if len(value) > MAX_PATTERN:
+            yield f"value: a regular expression of {len(value)} characters; at most {MAX_PATTERN} are allowed"
+            return
+        try:
+            compiled(value)
+        except BadPattern as error:
+            yield f"value {value!r}: is not a regular expression that can be used here: {error}"
+
+
+def _value_problems(value: Any) -> Iterator[str]:
+    """Reports a value that would not be the same after it was stored and read back."""
+    try:
+        if not is_same(storable.value(value, MAX_ARGUMENTS), value):
+            yield "holds what is not plain JSON, such as NaN, half a character or a number of more than 64 bits"
+    except storable.NotStorable as error:
+        yield f"is {error}"
+
+
+def _edge_problems(edge: Edge, known: set[str]) -> Iterator[str]:
+    if edge.source not in known:
+        yield f"node {edge.source!r}: an edge to {edge.target!r} starts there, but there is no such node"
+    if edge.target not in known:
+        yield f"node {edge.source!r}: its edge {edge.label!r} leads to {edge.target!r}, but there is no such node"
+
+
+def _exit_problems(node: Node, edges: list[Edge]) -> Iterator[str]:
+    labels = [edge.label for edge in edges]
+    if node.type == "condition":
+        wanted = ["true", "false"]
+    elif node.type == "switch":
+        wanted = [*node.cases, DEFAULT]
+    else:
+        wanted = [] if node.type == "end" else [""]
+    for label, count in _repeated(labels):
+        yield f"node {node.id!r}: has {count} edges {label!r}; where should it go?"
+    for label in wanted:
+        if label not in labels:
+            what = f"no edge {label!r}" if label else "no edge, and only an end may lead nowhere"
+            yield f"node {node.id!r}: has {what}"
+    for label in dict.fromkeys(labels):
+        if label not in wanted:
+            told = ", ".join(map(repr, wanted)) or "none"
+            yield f"node {node.id!r}: has an edge {label!r}; a node of type {node.type} has {told}"
+
+
+def _unreachable(graph: Graph, leaving: Mapping[str, list[Edge]]) -> Iterator[str]:
+    reached, todo = set(), [graph.start]
+    while todo:
+        here = todo.pop()
+        if here not in reached:
+            reached.add(here)
+            todo += [edge.target for edge in leaving.get(here, ())]
+    for node in graph.nodes:
+        if node.id not in reached:
+            yield f"node {node.id!r}: cannot be reached from {graph.start!r}"
