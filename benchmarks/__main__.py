@@ -1,42 +1,60 @@
-"""One run of the benchmark: a private Redis, every figure, and the report."""
+"""`python -m benchmarks SUBJECT`: one run on a private Redis, with every figure, and the report.
+
+Exit codes: 0 done; 1 a figure could not be measured; 2 wrong usage; 130 Ctrl-C.
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import json
+import logging
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 
 from benchmarks.figures import Figure
-from inturn.bench.machine import Watch
-from inturn.bench.place import Place, versions
-from benchmarks.plan import Plan
-from inturn.errors import SettingsError
+from benchmarks.machine import ServerCounts, Watch, versions
+from benchmarks.plan import Plan, Target
+from benchmarks.report import charts, draw, show
+from benchmarks.subjects import SUBJECTS, Subject
+from inturn.errors import InTurnError, SettingsError
+from tests.servers import PrivateRedis
 
-if TYPE_CHECKING:
-    from inturn.bench.subject import Subject
+FIELDS = """\
+the JSON holds each figure under its own name, and beside them
+  details   by figure: value, bar, reached (null: only reported), unit, and the medians of each side, by round
+  versions, machine, date, rounds, seconds
+"""
+TOLD = {
+    "turns": "turns of a lane against the common recipe, in one run, on a private Redis",
+    "locks": "the locks against their peers, in one run, on a private Redis",
+    "policies": "interrupts, bursts, watchers and a cluster, in one run, on private Redis servers",
+    "conversations": "what the orchestrator adds to an agent's answer, and turns over HTTP, in one run",
+}
 
 
-def run_bench(arguments: argparse.Namespace) -> int:
-    found = versions(arguments.subject)  # before anything is imported that may be missing
-    from inturn.bench.conversations.subject import CONVERSATIONS
-    from inturn.bench.locks.subject import LOCKS
-    from inturn.bench.picture import draw
-    from inturn.bench.policies.subject import POLICIES
-    from benchmarks.report import charts, show
-    from inturn.bench.turns.subject import TURNS
+def main(argv: Sequence[str] | None = None) -> int:
+    logging.getLogger("inturn").addHandler(logging.NullHandler())  # a private Redis keeps nothing on disk: no warning
+    try:
+        return run(_parser().parse_args(argv))
+    except KeyboardInterrupt:
+        return 130
+    except (InTurnError, ValueError, OSError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 2 if isinstance(error, ValueError) else 1
 
+
+def run(arguments: argparse.Namespace) -> int:
+    found = versions(arguments.subject)
     picture = _picture_file(arguments.picture)
-    subjects = {"locks": LOCKS, "turns": TURNS, "policies": POLICIES, "conversations": CONVERSATIONS}
-    subject = subjects[arguments.subject]
+    subject = SUBJECTS[arguments.subject]
     plan = Plan.of(
         quick=arguments.quick, rounds=arguments.rounds, scale=arguments.scale, tell=_tell, full=arguments.full
     )
@@ -45,7 +63,7 @@ def run_bench(arguments: argparse.Namespace) -> int:
     facts = watch.facts(plan, {**found, "redis-server": server_version})
     bars = charts(figures, subject.drawn)
     if picture is not None:
-        picture.write_text(draw(f"inturn bench {subject.name}", bars, facts), encoding="utf-8")
+        picture.write_text(draw(f"inturn benchmarks: {subject.name}", bars, facts), encoding="utf-8")
     if arguments.json:
         print(json.dumps(document(figures, facts), indent=2, ensure_ascii=False))
     else:
@@ -60,25 +78,22 @@ def document(figures: list[Figure], facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _measure(subject: Subject, url: str | None, plan: Plan) -> tuple[list[Figure], str]:
-    from inturn.bench.server import ServerCounts
-    from inturn.services import PrivateRedis
-
     with ExitStack() as stack:
         is_private = url is None
         if url is None:
             plan.tell("starting a private Redis")
             url = stack.enter_context(PrivateRedis()).url
         counts = stack.enter_context(ServerCounts(url))
-        place = Place(url, f"inturn-bench-{token_hex(4)}")
+        target = Target(url, f"inturn-bench-{token_hex(4)}")
         server_version = counts.version
         if not is_private:
-            stack.callback(counts.remove, place.prefix)
-        return _run(subject.measure(place, counts, plan)), server_version
+            stack.callback(counts.remove, target.prefix)
+        return _run(subject.measure(target, counts, plan)), server_version
 
 
 def _run(measuring: Coroutine[Any, Any, list[Figure]]) -> list[Figure]:
-    """Ctrl-C cancels it between two steps of the loop. Python's own way does so in the midst of one, where a future may
-    be about to get its result: then the loop complains of an invalid state."""
+    """Ctrl-C cancels the run between two steps of the loop. Python's own way interrupts a step, in which a future may
+    be about to get its result; then the loop complains about an invalid state."""
 
     async def run() -> list[Figure]:
         task = asyncio.current_task()
@@ -107,3 +122,25 @@ def _picture_file(name: str | None) -> Path | None:
 
 def _tell(what: str) -> None:
     print(f"bench: {what}", file=sys.stderr, flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure inturn on this machine.")
+    subjects = parser.add_subparsers(dest="subject", required=True, metavar="SUBJECT", title="subjects")
+    for name, told in TOLD.items():
+        subject = subjects.add_parser(
+            name, help=told, description=told, epilog=FIELDS, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        told_json = "print JSON and nothing else (progress goes to stderr)"
+        subject.add_argument("--json", action="store_true", help=told_json)
+        subject.add_argument("--quick", action="store_true", help="three short rounds instead of five")
+        subject.add_argument("--full", action="store_true", help="the largest sizes, too")
+        subject.add_argument("--redis", metavar="URL", help="measure on this Redis instead of a private one")
+        subject.add_argument("--picture", metavar="FILE.svg", help="draw the figures into this file, too")
+        subject.add_argument("--rounds", type=int, help=argparse.SUPPRESS)
+        subject.add_argument("--scale", type=float, help=argparse.SUPPRESS)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,10 +1,11 @@
-"""The figures: what each has to reach, and what was measured for it."""
+"""The figures: what each has to reach, and what was measured for it; and the times between bodies."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import median
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Rounds = dict[str, list[float]]
 """By side, one value for each round."""
@@ -72,7 +73,7 @@ BARS = {**LOCKS, **TURNS, **POLICIES, **CONVERSATIONS}
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """`value` is the number, or an object of numbers of which `median` is held against the bar.
+    """`value` is the number, or an object of numbers whose `median` is held against the bar.
 
     `reported` are further numbers, which have no bar; `more` is what helps to judge them all.
     """
@@ -104,6 +105,14 @@ class Figure:
         }
 
 
+class Drawn(NamedTuple):
+    """A figure whose sides are drawn as bars."""
+
+    figure: str
+    title: str
+    sense: str
+
+
 def ratio(name: str, unit: str, rounds: Rounds, above: str, below: str, **more: Any) -> Figure:
     """The median over the rounds of `above` ÷ `below`: sides of one round saw the same machine."""
     return Figure(name, rounded(median_ratio(rounds[above], rounds[below])), unit, rounds, more)
@@ -116,3 +125,20 @@ def median_ratio(above: list[float], below: list[float]) -> float:
 def rounded(value: float) -> float:
     """Four digits that mean something; a number that is whole stays whole."""
     return float(f"{value:.4g}") if abs(value) < 1000 else float(round(value))
+
+
+class Ran(NamedTuple):
+    """One body that ran. `process` tells hand-overs within a process from those between two."""
+
+    began_at: float
+    ended_at: float
+    process: int = 0
+
+
+def gaps(bodies: list[Ran], *, between_processes: bool = False) -> list[float]:
+    """Returns the seconds from each body's end to the next one's start. How long a body took does not matter."""
+    return [
+        new.began_at - old.ended_at
+        for old, new in pairwise(sorted(bodies))
+        if not between_processes or old.process != new.process
+    ]

@@ -1,5 +1,5 @@
-"""How much is measured. What a figure means (64 tasks, 50 waiters, 10,000 leases) does not change with the plan, unless
-it is so small that it only shows that everything works."""
+"""Where to measure, and how much. What a figure means (64 tasks, 50 waiters, 10,000 leases) does not change with the
+plan, unless the plan is so small that it only shows that everything works."""
 
 from __future__ import annotations
 
@@ -15,6 +15,14 @@ PROCESSES = 5
 LEASES = 10_000
 FEW_LANES, MANY_LANES, ALL_LANES = 1_000, 200_000, 1_000_000
 FEW_WAITING, MANY_WAITING = 10, 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A store to measure on. All names begin with `prefix`, so that nobody else's keys are touched."""
+
+    url: str
+    prefix: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,5 +56,5 @@ class Plan:
         return max(1, round(whole * self.scale))
 
     def size(self, whole: int) -> int:
-        """How many there are of what the figure is about."""
+        """How many there are of the thing that a figure is about."""
         return whole if self.scale > 0.1 else self.count(whole)

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import secrets
+import signal
 import uuid
-from collections.abc import Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import hypothesis.core
 import pytest
-from hypothesis import HealthCheck, settings
+from _pytest.python import FunctionDefinition
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
-from inturn.services import MissingProgram, PrivateRedis
+from inturn import InTurn
+from inturn.settings import Settings, variables
+from tests.floor import Floor, Way, in_parts
+from tests.kept_cases import keep, seeds_of
+from tests.servers import MissingProgram, PrivateRedis
 from tests.servers.program import find_redis
-from inturn.settings import variables
-from tests.floor import Floor
 
 FOLDER = pytest.StashKey[str]()
 FLOOR = pytest.StashKey[Floor]()
+FIXED_SEED = 0
+MakeApp = Callable[..., InTurn]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -29,12 +38,78 @@ def pytest_configure(config: pytest.Config) -> None:
         if name != "INTURN_REDIS_SERVER" and (name in read or name.startswith("INTURN_")):
             del os.environ[name]
     os.environ["INTURN_OFFLINE_PACE"] = "0"  # no test waits for words that are written slowly
+    # whoever runs us in the background has us ignore Ctrl-C; what we start, and interrupt, must not
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # an example that gets the processor late is no counter-example
-    settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    settings.load_profile("busy machine")
+    # and where `CI` is set, Hypothesis would go by the test's source instead of our seeds
+    too_slow = [HealthCheck.too_slow]
+    settings.register_profile("ours", deadline=None, database=None, derandomize=False, suppress_health_check=too_slow)
+    settings.load_profile("ours")
+    if hypothesis.core.global_force_seed is None:
+        set_seed(FIXED_SEED)
     if (worker := worker_input(config)) is not None:
         floor = config.stash[FLOOR] = Floor(Path(worker["floor"]))
         config.add_cleanup(floor.close)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--explore", type=int, default=0, help="run random tests so many times, each with another seed; keep failures"
+    )
+
+
+def set_seed(seed: int | None) -> None:
+    """As `--hypothesis-seed` does."""
+    vars(hypothesis.core)["global_force_seed"] = seed
+
+
+def is_random(function: pytest.Function | FunctionDefinition) -> bool:
+    """Whether it draws examples: by hypothesis, or it says so itself."""
+    return is_hypothesis_test(function.obj) or function.get_closest_marker("random") is not None
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A random test is run with the same seed every time, and with each seed that has found something."""
+    if not is_random(metafunc.definition):
+        return
+    count = metafunc.config.getoption("--explore")
+    seeds = [secrets.randbelow(10**9) for _ in range(count)] or seeds_of(metafunc.definition.nodeid)
+    if seeds:
+        metafunc.fixturenames.append("seed_of_chance")
+        metafunc.parametrize("seed_of_chance", seeds if count else [FIXED_SEED, *seeds], indirect=True)
+
+
+@pytest.fixture
+def seed_of_chance(request: pytest.FixtureRequest) -> int:
+    seed: int = request.param
+    return seed
+
+
+def seed_of(item: pytest.Item) -> int | None:
+    """The seed that it is run with, if that is not the one of all."""
+    seed: int | None = item.callspec.params.get("seed_of_chance") if hasattr(item, "callspec") else None
+    return seed
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    seed, before = seed_of(item), hypothesis.core.global_force_seed
+    if seed is not None:
+        set_seed(seed)
+    try:
+        return (yield)
+    finally:
+        set_seed(before)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    seed = seed_of(item)
+    if report.when == "call" and report.failed and item.config.getoption("--explore") and seed is not None:
+        keep(item.nodeid.partition("[")[0], seed)
+    return report
 
 
 def worker_input(config: pytest.Config) -> dict[str, Any] | None:
@@ -54,21 +129,33 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["floor"] = config.stash[FOLDER]
 
 
-def is_alone(item: pytest.Item | None) -> bool:
-    return item is not None and item.get_closest_marker("alone") is not None
+def way_of(item: pytest.Item | None) -> Way:
+    """How it shares the machine with other tests: by its marker."""
+    for way in (Way.ALONE, Way.TIMED):
+        if item is not None and item.get_closest_marker(way.name.lower()) is not None:
+            return way
+    return Way.SHARED
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The workers wait for each other once: one of them begins with all that runs alone."""
-    if FLOOR in config.stash:
-        items.sort(key=lambda item: not is_alone(item))
+    """The workers wait for each other once: they begin with what measures time, and go on with the rest."""
+    if config.getoption("--explore"):
+        items[:] = [item for item in items if isinstance(item, pytest.Function) and is_random(item)]
+    if (worker := worker_input(config)) is not None:
+        items[:] = in_parts([(way_of(item), item) for item in items], worker["workercount"])
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays until the end: no later garbage collection looks at all of it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before the clock of pytest-timeout: waiting is not the test's own time
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
-    floor, alone = item.config.stash.get(FLOOR, None), is_alone(item)
-    with nullcontext() if floor is None else floor.taken(alone=alone, keep=alone and is_alone(nextitem)):
+    floor, way = item.config.stash.get(FLOOR, None), way_of(item)
+    with nullcontext() if floor is None else floor.taken(way, keep=way is not Way.SHARED and way is way_of(nextitem)):
         return (yield)
 
 
@@ -97,6 +184,13 @@ def fresh_redis() -> Iterator[PrivateRedis]:
 
 
 @pytest.fixture
+def durable_redis() -> Iterator[PrivateRedis]:
+    """A Redis for one test that keeps what it has answered, also when it is killed."""
+    with PrivateRedis(appendonly=True, extra=("--appendfsync", "always")) as server:
+        yield server
+
+
+@pytest.fixture
 def redis_url(redis_server: PrivateRedis) -> str:
     return redis_server.url
 
@@ -110,6 +204,31 @@ def sqlite_url(tmp_path: Path) -> str:
 def store_url(request: pytest.FixtureRequest) -> str:
     """The URL of a store, once for every kind of store."""
     return str(request.getfixturevalue(f"{request.param}_url"))
+
+
+@pytest.fixture
+async def make_app(store_url: str, namespace: str) -> AsyncIterator[MakeApp]:
+    """Two apps are two processes as far as the store can tell. The test gives settings by name."""
+    apps: list[InTurn] = []
+
+    def make(**settings: Any) -> InTurn:
+        apps.append(InTurn(store_url, namespace=namespace, settings=Settings(**settings)))
+        return apps[-1]
+
+    yield make
+    for app in apps:
+        await app.close()
+
+
+@pytest.fixture
+async def app(make_app: MakeApp) -> InTurn:
+    return make_app()
+
+
+@pytest.fixture
+async def other(make_app: MakeApp) -> InTurn:
+    """Another process."""
+    return make_app()
 
 
 @pytest.fixture

@@ -7,14 +7,14 @@ import re
 from pathlib import Path
 
 import inturn
-from inturn import errors, sync, testing, web
-from inturn.lanes.admin import Lanes
-from inturn.lanes.dead import DeadLetters
+from inturn import errors, http, sync, testing
+from inturn.lanes.admin import DeadLetters, Lanes
+from inturn.locks import quorum
 from inturn.locks.admin import Locks
 
 
 def test_everything_listed_exists_and_is_public() -> None:
-    for module in (inturn, sync, testing, web):
+    for module in (inturn, errors, http, quorum, sync, testing):
         for name in module.__all__:
             assert not name.startswith("_")
             assert getattr(module, name) is not None
@@ -25,8 +25,15 @@ def test_every_error_is_exported_and_drawn_in_the_tree() -> None:
     drawn = errors.__doc__ or ""
     for name, error in inspect.getmembers(errors, inspect.isclass):
         assert issubclass(error, errors.InTurnError)
-        assert name in inturn.__all__
+        assert name in errors.__all__
         assert re.search(rf"\b{name}\b", drawn), f"{name} is missing in the tree of errors.py"
+
+
+def test_the_front_page_has_what_people_write_in_their_first_week() -> None:
+    assert len(inturn.__all__) <= 42
+    caught = {name for name in inturn.__all__ if hasattr(errors, name)}
+    assert all(getattr(inturn, name) is getattr(errors, name) for name in caught)
+    assert {"InTurnError", "LaneBusy", "LeaseLost", "LockTimeout", "Retry", "Stop", "StoreUnavailable"} <= caught
 
 
 def test_the_synchronous_face_has_the_same_doors() -> None:
@@ -44,5 +51,5 @@ def test_the_synchronous_face_looks_inside_by_the_same_verbs() -> None:
 def test_the_package_carries_its_types_and_scripts() -> None:
     package = Path(inturn.__file__).parent
     assert (package / "py.typed").exists()
-    assert list((package / "store/redis/lua").glob("*.lua"))
-    assert (package / "store/sqlite/schema.sql").exists()
+    assert list((package / "store/redis/lua").glob("*/*.lua"))
+    assert (package / "store/sqlite/schema/schema.sql").exists()

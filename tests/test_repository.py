@@ -14,37 +14,58 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inturn.services import PrivateRedis
+from tests.servers import PrivateRedis
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-LOCK = (ROOT / "requirements.lock").read_text()
+LOCKS = {name: (ROOT / name).read_text() for name in ("requirements.lock", "requirements-dev.lock")}
 PIN = re.compile(r"^([a-z0-9-]+)==([^\s;\\]+)(?: ;[^\\]*)?((?: *\\\n +--hash=sha256:[0-9a-f]{64})+)$", re.MULTILINE)
-TARGETS = {"help", "setup", "run", "demo", "test", "check", "format", "bench", "chaos", "lock", "clean"}
-EXTRAS = {"redis", "server", "rabbitmq", "postgres", "telegram", "celery", "copilot", "openai", "bench", "all"}
+TARGETS = {"help", "setup", "run", "demo", "test", "check", "format", "bench", "chaos", "pictures", "lock", "clean"}
+EXTRAS = {"redis", "server", "workflows", "copilot", "openai", "all"}
 HOSTS = [".".join(name) for name in (("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "org"), ("npmjs", "com"))]
 
 
-def names_of(requirements: list[str]) -> set[str]:
-    return {re.split(r"[^A-Za-z0-9-]", requirement)[0] for requirement in requirements}
+def names_of(requirements: list[str | dict[str, str]]) -> set[str]:
+    """Without the groups that a group includes."""
+    return {re.split(r"[^A-Za-z0-9-]", line)[0] for line in requirements if isinstance(line, str)}
 
 
-def test_every_line_of_the_lock_is_a_pin_with_hashes() -> None:
-    assert PIN.sub("", LOCK).strip() == ""
-    assert len(PIN.findall(LOCK)) > 20
+def pinned(lock: str) -> dict[str, str]:
+    return {name: version for name, version, _ in PIN.findall(LOCKS[lock])}
 
 
-def test_the_lock_names_no_host() -> None:
-    assert "://" not in LOCK
-    assert "--index" not in LOCK
-    assert "--find-links" not in LOCK
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_line_of_a_lock_is_a_pin_with_hashes(lock: str) -> None:
+    assert PIN.sub("", LOCKS[lock]).strip() == ""
+    assert len(pinned(lock)) > 20
 
 
-def test_the_lock_pins_all_that_tests_and_benchmarks_need() -> None:
-    extras = PROJECT["project"]["optional-dependencies"]
-    wanted = names_of(PROJECT["project"]["dependencies"] + extras["redis"] + extras["bench"] + extras["server"])
-    wanted |= names_of(PROJECT["dependency-groups"]["dev"] + PROJECT["build-system"]["requires"])
-    assert wanted <= {name for name, _, _ in PIN.findall(LOCK)}
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_names_no_host(lock: str) -> None:
+    assert "://" not in LOCKS[lock]
+    assert "--index" not in LOCKS[lock]
+    assert "--find-links" not in LOCKS[lock]
+
+
+def test_the_development_lock_pins_all_that_tests_and_benchmarks_need() -> None:
+    extras, groups = PROJECT["project"]["optional-dependencies"], PROJECT["dependency-groups"]
+    wanted = names_of(PROJECT["project"]["dependencies"] + PROJECT["build-system"]["requires"])
+    for some in (*(extras[name] for name in extras if name != "all"), *groups.values()):
+        wanted |= names_of(some)
+    assert wanted <= set(pinned("requirements-dev.lock"))
+
+
+def test_the_lock_for_serving_pins_what_serving_needs_and_no_test_tool() -> None:
+    extras, groups = PROJECT["project"]["optional-dependencies"], PROJECT["dependency-groups"]
+    wanted = names_of(PROJECT["project"]["dependencies"] + extras["server"] + extras["redis"] + extras["openai"])
+    serving = set(pinned("requirements.lock"))
+    assert wanted | names_of(groups["build"]) <= serving
+    assert not serving & (names_of(groups["dev"]) | names_of(groups["bench"]))
+    assert len(serving) < 45
+
+
+def test_what_both_locks_pin_has_one_version() -> None:
+    assert pinned("requirements.lock").items() <= pinned("requirements-dev.lock").items()
 
 
 def test_no_file_names_a_package_host() -> None:
@@ -73,13 +94,14 @@ def test_help_lists_every_target() -> None:
     assert {line.split()[1] for line in shown.splitlines()} == TARGETS
 
 
-def test_without_a_python_that_is_new_enough_setup_says_so_in_one_sentence(tmp_path: Path) -> None:
-    for name in ("Makefile", "pyproject.toml", "requirements.lock"):
+@pytest.mark.parametrize("target", ["setup", "run"])
+def test_without_a_python_that_is_new_enough_a_sentence_says_so(target: str, tmp_path: Path) -> None:
+    for name in ("Makefile", "pyproject.toml", *LOCKS):
         shutil.copy(ROOT / name, tmp_path)
     make = shutil.which("make")
     assert make is not None
     done = subprocess.run(
-        [make, "setup", "PYTHON=false"],
+        [make, target, "PYTHON=false"],
         cwd=tmp_path,
         env={"PATH": str(tmp_path)},
         capture_output=True,

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from inturn import HandlerFailed, InTurn, LeaseLost, OwnLane, Retry, SettingsError, Stop, Turn
+from inturn import HandlerFailed, InTurn, LeaseLost, Retry, SettingsError, Stop, Turn
+from inturn.errors import OwnLane
 from inturn.settings import Settings
 from inturn.testing import MEMORY_URL, ManualClock, Ran, app_for_tests, drain
 

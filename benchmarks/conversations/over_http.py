@@ -1,13 +1,17 @@
 """Turns per second over HTTP: 16 callers, each in a conversation of its own, against one server process for each side.
 
 The sides have the same routes and the same agent. Within a round they are asked in turn, in short slices, by a client
-that does as little as it can: it shares the CPUs with them.
+that does as little as it can, because it shares the CPUs with them. A server process runs this module: its first line
+is its port, and the conversations that it has started. SIGTERM ends it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import socket
+import sys
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator
@@ -17,18 +21,27 @@ from itertools import count
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import uvicorn
+from fastapi import FastAPI
+
+from benchmarks.conversations.overhead import BARE, DEFINITION, REDIS, SQLITE, InstantAgent, Unguarded
 from benchmarks.figures import Figure, Rounds, median_ratio, rounded
-from inturn.bench.place import Place
-from benchmarks.plan import Plan
-from inturn.bench.processes import first_lines
+from benchmarks.plan import Plan, Target
+from benchmarks.processes import first_lines
+from inturn.app import InTurn
 from inturn.errors import InTurnError
+from inturn.http.caller import Caller
+from inturn.workflows.orchestrator import WorkflowOrchestrator
+from inturn.workflows.routes import workflow_routes
 
-REDIS, SQLITE, BARE = "inturn, Redis", "inturn, SQLite", "no guard"
 SLICES = 4
-SERVED = "inturn.bench.conversations.served"
 
 _ids = count()
+CALLERS = 16
+LOOP = uvicorn.Config("").get_loop_factory()
+"""As `inturn serve` has it: uvloop, where that is installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +65,16 @@ class _Caller:
             raise InTurnError(f"a turn was not answered, so there is no figure: {answer.decode()}")
 
 
-async def over_http(place: Place, plan: Plan) -> list[Figure]:
+async def over_http(target: Target, plan: Plan) -> list[Figure]:
     rates: Rounds = defaultdict(list)
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="inturn-bench-")))
-        places = {
-            REDIS: Place(place.url, f"{place.prefix}-http"),
-            SQLITE: Place(f"sqlite:///{folder / 'bench.db'}", "http"),
-            BARE: Place("", "none"),
+        targets = {
+            REDIS: Target(target.url, f"{target.prefix}-http"),
+            SQLITE: Target(f"sqlite:///{folder / 'bench.db'}", "http"),
+            BARE: Target("", "none"),
         }
-        sides = {side: await stack.enter_async_context(_callers(its)) for side, its in places.items()}
+        sides = {side: await stack.enter_async_context(_callers(its)) for side, its in targets.items()}
         for callers in sides.values():
             await _turns_per_s(callers, 0.1)
         for number in range(plan.rounds):
@@ -80,8 +93,8 @@ async def over_http(place: Place, plan: Plan) -> list[Figure]:
 
 
 @asynccontextmanager
-async def _callers(place: Place) -> AsyncIterator[list[_Caller]]:
-    async with first_lines(SERVED, place, 1) as lines:
+async def _callers(target: Target) -> AsyncIterator[list[_Caller]]:
+    async with first_lines("benchmarks.conversations.over_http", target, 1) as lines:
         served = json.loads(lines[0])
         callers = [
             _Caller(name, *await asyncio.open_connection("127.0.0.1", served["port"]))
@@ -106,3 +119,33 @@ async def _turns_per_s(callers: list[_Caller], seconds: float) -> float:
     ends_at = started_at + seconds
     done = sum(await asyncio.gather(*map(work, callers)))
     return done / (time.perf_counter() - started_at)
+
+
+def local() -> Caller:
+    return Caller("bench", "bench")
+
+
+async def main(url: str, side: str, listening: socket.socket) -> None:
+    async with AsyncExitStack() as stack:
+        orchestrator, names = await opened(stack, url, side)
+        web = FastAPI(openapi_url=None)
+        web.include_router(workflow_routes(orchestrator, local))
+        config = uvicorn.Config(web, log_level="warning", access_log=False, lifespan="off")
+        print(json.dumps({"port": listening.getsockname()[1], "conversations": names}), flush=True)
+        await uvicorn.Server(config).serve(sockets=[listening])
+
+
+async def opened(stack: AsyncExitStack, url: str, side: str) -> tuple[Any, list[str]]:
+    if not url:
+        unguarded = Unguarded()
+        return unguarded, [unguarded.start() for _ in range(CALLERS)]
+    app = await stack.enter_async_context(InTurn(url, namespace=side))
+    orchestrator = WorkflowOrchestrator(app, InstantAgent(), DEFINITION)
+    started = [await orchestrator.start_session("bench", "bench") for _ in range(CALLERS)]
+    return orchestrator, [session.conversation_id for session in started]
+
+
+if __name__ == "__main__":
+    logging.getLogger("inturn").addHandler(logging.NullHandler())
+    with socket.create_server(("127.0.0.1", 0)) as found, asyncio.Runner(loop_factory=LOOP) as runner:
+        runner.run(main(sys.argv[1], sys.argv[2], found))

@@ -1,6 +1,7 @@
 """What the orchestrator adds to the answer of an agent: one caller, who goes from turn to turn of a conversation.
 
-Both sides run the same loop around the same agent. Within a round they take turns in short slices.
+Both sides run the same loop around the same agent, which answers at once, in a workflow without end. The other side
+keeps its states in a dict, with no guard and no durability. Within a round the sides take turns in short slices.
 """
 
 from __future__ import annotations
@@ -11,33 +12,90 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
 from pathlib import Path
+from secrets import token_hex
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 
-from inturn.app import InTurn
-from inturn.bench.conversations.instant import DEFINITION, InstantAgent
-from inturn.bench.conversations.unguarded import Unguarded
 from benchmarks.figures import Figure, Rounds, rounded
-from inturn.bench.place import Place
-from benchmarks.plan import Plan
+from benchmarks.plan import Plan, Target
+from inturn.agents.activity import Activity
+from inturn.agents.protocol import Ask
+from inturn.app import InTurn
+from inturn.workflows.definition.model import FieldDefinition, StepDefinition, WorkflowDefinition
+from inturn.workflows.loop import Loop, OnActivity, Utterance, build_contextual_query, ignore
 from inturn.workflows.orchestrator import WorkflowOrchestrator
+from inturn.workflows.parse import parse_turn
+from inturn.workflows.response import WorkflowResponse
+from inturn.workflows.state import Owner, WorkflowState
 
+DEFINITION = WorkflowDefinition(
+    id="bench",
+    title="A workflow that never ends",
+    steps=(
+        StepDefinition(
+            id="talk",
+            title="Talk",
+            prompt="Say something.",
+            fields=(FieldDefinition(name="last"), FieldDefinition(name="never")),
+        ),
+    ),
+)
 REDIS, SQLITE, BARE = "inturn, Redis", "inturn, SQLite", "no guard"
 SLICES = 8
 TURNS = 50
-
 TakeTurn = Callable[[str], Awaitable[object]]
 _ids = count()
 
 
-async def overhead(place: Place, plan: Plan) -> Figure:
+class InstantAgent:
+    """Answers at once, so that what is left of a turn is what is measured."""
+
+    name = "instant"
+
+    async def ask(self, ask: Ask) -> AsyncIterator[Activity]:
+        yield Activity.said(f"You said: {ask.text}", value={"data": {"last": ask.text}, "nextAction": "ask"})
+
+    async def aclose(self) -> None:
+        """There is nothing to close."""
+
+
+class Unguarded:
+    """The same loop without inturn: as much of an orchestrator as a turn needs, over states in a dict."""
+
+    def __init__(self) -> None:
+        self._loop = Loop(InstantAgent(), parse_turn, build_contextual_query, 60.0)
+        self._states: dict[str, WorkflowState] = {}
+
+    def start(self) -> str:
+        name = token_hex(16)
+        owner = Owner(user_id="bench", tenant_id="bench")
+        self._states[name] = WorkflowState(conversation_id=name, definition=DEFINITION.id, owner=owner)
+        return name
+
+    async def process_turn(
+        self,
+        conversation_id: str,
+        text: str,
+        message_id: str | None = None,
+        *,
+        owner: Owner | None = None,
+        on_activity: OnActivity | None = None,
+    ) -> WorkflowResponse:
+        state = self._states[conversation_id].model_copy(deep=True)
+        said = Utterance(text, None, message_id, on_activity or ignore)
+        response = await self._loop.run(state, DEFINITION, said, ignore)
+        self._states[conversation_id] = state
+        return response
+
+
+async def overhead(target: Target, plan: Plan) -> Figure:
     plan.tell("what the orchestrator adds to an answer")
     millis: Rounds = defaultdict(list)
     added: Rounds = defaultdict(list)
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="inturn-bench-")))
         opened = {
-            REDIS: await stack.enter_async_context(_guarded(place.url, f"{place.prefix}-talk")),
+            REDIS: await stack.enter_async_context(_guarded(target.url, f"{target.prefix}-talk")),
             SQLITE: await stack.enter_async_context(_guarded(f"sqlite:///{folder / 'bench.db'}", "talk")),
             BARE: _unguarded(),
         }

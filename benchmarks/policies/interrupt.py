@@ -1,41 +1,44 @@
 """How long it takes from a message's arrival until the turn that it interrupts, in another process, is cancelled.
 
 The time begins before `submit` is called, and ends where the handler catches its cancellation. Both processes read
-CLOCK_MONOTONIC, which they share. Every interrupt has a lane of its own.
+CLOCK_MONOTONIC, which they share. Every interrupt has a lane of its own. The other process runs this module: a worker
+whose handler says when it began and when it was cancelled. SIGTERM ends it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
+import sys
 import time
 from asyncio.subprocess import Process
 from statistics import median, quantiles
 
-from inturn.app import InTurn
 from benchmarks.figures import Figure, Rounds, rounded
-from inturn.bench.place import Place
-from benchmarks.plan import Plan
-from inturn.bench.policies.interrupted import register
-from inturn.bench.processes import line_of, started
+from benchmarks.plan import Plan, Target
+from benchmarks.processes import line_of, started
+from inturn.app import InTurn
 from inturn.errors import InTurnError
+from inturn.lanes.turn import Turn
 
 INTERRUPTS = 100
 RUNS_S = (0.005, 0.015)
-"""For so long the turn has run when it is interrupted. At random, so as not to fall in step with anything."""
+"""How long the turn has run when it is interrupted. It is random, so as not to fall in step with anything."""
 PATIENCE_S = 10.0
 MEDIAN, P99 = "inturn, median", "inturn, p99"
+LONG_S = 60.0
 
 
-async def interrupts(place: Place, plan: Plan) -> tuple[Figure, Figure]:
+async def interrupts(target: Target, plan: Plan) -> tuple[Figure, Figure]:
     """The median over all of them and the p99 over all of them: a slow one is not lost in the median of its round."""
     in_a_round = max(2, plan.size(INTERRUPTS))
     plan.tell(f"{plan.rounds * in_a_round} interrupts of turns in another process")
     rounds: Rounds = {MEDIAN: [], P99: []}
     all_of_them: list[float] = []
     async with (
-        started("inturn.bench.policies.interrupted", place, 1) as (worker,),
-        InTurn(place.url, namespace=f"{place.prefix}-interrupt") as app,
+        started("benchmarks.policies.interrupt", target, 1) as (worker,),
+        InTurn(target.url, namespace=f"{target.prefix}-interrupt") as app,
     ):
         register(app)
         await _one(app, worker, "warm")
@@ -68,3 +71,28 @@ async def _one(app: InTurn, worker: Process, lane: str) -> float:
 
 def _p99(millis: list[float]) -> float:
     return quantiles(millis, n=100, method="inclusive")[-1]
+
+
+def register(app: InTurn) -> None:
+    @app.handler("answer", busy="interrupt")
+    async def answer(turn: Turn[None]) -> int:
+        if len(turn.messages) == 1:
+            print("begun", flush=True)
+            try:
+                await asyncio.sleep(LONG_S)  # a model answers slowly
+            except asyncio.CancelledError:
+                print(time.monotonic(), flush=True)
+                raise
+        return len(turn.messages)
+
+
+async def main(url: str, prefix: str) -> None:
+    async with InTurn(url, namespace=f"{prefix}-interrupt") as app:
+        register(app)
+        print("ready", flush=True)
+        await app.run()
+
+
+if __name__ == "__main__":
+    logging.getLogger("inturn").addHandler(logging.NullHandler())
+    asyncio.run(main(sys.argv[1], sys.argv[2]))

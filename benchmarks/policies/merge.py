@@ -14,13 +14,11 @@ from contextlib import asynccontextmanager
 from statistics import median
 from typing import Any
 
-from inturn.app import InTurn
 from benchmarks.figures import Figure, Rounds, median_ratio, ratio, rounded
-from inturn.bench.place import Place
-from benchmarks.plan import Plan
-from inturn.bench.policies.taken import seconds_of_a_turn
-from inturn.bench.turns.state import some_state
-from benchmarks.turns.workers import Mailbox, working
+from benchmarks.plan import Plan, Target
+from benchmarks.turns.sides import some_state
+from benchmarks.turns.workers import Mailbox, seconds_of_a_turn, working
+from inturn.app import InTurn
 from inturn.errors import InTurnError
 from inturn.lanes.turn import Turn
 
@@ -29,7 +27,7 @@ TURNS = 10
 """In a slice. The sides take slices in turn."""
 SLICES = 24
 PAUSE_S = 0.005
-"""After the submits, of which one side makes twenty times as many: the system lets those wait who had much of a CPU."""
+"""After the submits. One side makes twenty times as many, and the system delays processes that have used much CPU."""
 SIDES = {"merge": f"inturn, burst of {BURST}", "queue": "inturn, one message"}
 SIZES = {"merge": BURST, "queue": 1}
 
@@ -37,11 +35,11 @@ TimedSlice = Callable[[str], Awaitable[float]]
 """Seconds for each turn of a slice, by handler."""
 
 
-async def merge_overhead(place: Place, plan: Plan) -> Figure:
+async def merge_overhead(target: Target, plan: Plan) -> Figure:
     plan.tell(f"bursts of {BURST} messages")
-    async with _from_idle(place) as timed:
+    async with _from_idle(target) as timed:
         micros = await _rounds(timed, plan)
-    async with _back_to_back(place) as timed:
+    async with _back_to_back(target) as timed:
         beside = await _rounds(timed, plan)
     above, below = SIDES["merge"], SIDES["queue"]
     figure = ratio("merge_overhead_vs_queue", "µs from asking for a turn to its commit", micros, above, below)
@@ -64,8 +62,8 @@ async def _rounds(timed: TimedSlice, plan: Plan) -> Rounds:
 
 
 @asynccontextmanager
-async def _from_idle(place: Place) -> AsyncIterator[TimedSlice]:
-    app = InTurn(place.url, namespace=f"{place.prefix}-merge")
+async def _from_idle(target: Target) -> AsyncIterator[TimedSlice]:
+    app = InTurn(target.url, namespace=f"{target.prefix}-merge")
     sizes: list[int] = []
 
     async def note(turn: Turn[dict[str, Any]]) -> None:
@@ -89,9 +87,9 @@ async def _from_idle(place: Place) -> AsyncIterator[TimedSlice]:
 
 
 @asynccontextmanager
-async def _back_to_back(place: Place) -> AsyncIterator[TimedSlice]:
+async def _back_to_back(target: Target) -> AsyncIterator[TimedSlice]:
     """From gate to gate: the commit, which gives the next turn, and its handler begins."""
-    app = InTurn(place.url, namespace=f"{place.prefix}-bursts")
+    app = InTurn(target.url, namespace=f"{target.prefix}-bursts")
     lanes = {handler: Mailbox(app, f"lane:{handler}", handler) for handler in SIDES}
     sizes: list[int] = []
 

@@ -1,12 +1,17 @@
-"""Turns with a hundred watchers: how many chunks reach them all, and what a turn takes longer because of them.
+"""Turns with a hundred watchers: how many chunks reach them all, and how much longer a turn takes because of them.
 
-Turns and server have one half of the CPUs, the watchers the other: real ones have a machine of their own.
+The watchers are in another process (this module), as in a web server that serves browsers. Turns and server have one
+half of the CPUs, the watchers the other: real ones have a machine of their own. The process gets orders on stdin and
+answers each by a line. A number: when every watcher has heard so many chunks. `hold`: at once, and then nobody hears
+anything before the next line. A watcher that missed something ends the process, and so do the end of stdin and SIGTERM.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
+import sys
 import time
 from asyncio.subprocess import Process
 from collections import defaultdict
@@ -15,38 +20,92 @@ from contextlib import asynccontextmanager
 from statistics import median
 from typing import Any
 
-from inturn.app import InTurn
 from benchmarks.figures import Figure, Rounds, median_ratio, ratio, rounded
-from inturn.bench.place import Place
-from benchmarks.plan import Plan
-from inturn.bench.policies.audience import HOLD, LANE, WATCHERS, namespace
-from inturn.bench.policies.cpus import in_first_half
-from inturn.bench.policies.taken import seconds_of_a_turn
-from inturn.bench.processes import line_of, started
-from inturn.bench.turns.state import some_state
+from benchmarks.plan import Plan, Target
+from benchmarks.processes import in_first_half, line_of, move_to_second_half, started
+from benchmarks.turns.sides import some_state
+from benchmarks.turns.workers import seconds_of_a_turn
+from inturn.app import InTurn
+from inturn.errors import InTurnError
 from inturn.lanes.turn import Turn
-from inturn.services import PrivateRedis
+from inturn.lanes.watch import Watch
+from tests.servers import PrivateRedis
 
+WATCHERS = 100
+LANE = "lane:watched"
+HOLD = "hold"
 CHUNK = {"text": " order"}
 BATCH = 200
-"""Chunks between two looks at how far the watchers are; they are never more than two batches behind."""
+"""Chunks between two checks of how far the watchers are; they are never more than two batches behind."""
 CHUNKS = 5
-"""In each turn of the second figure."""
+"""Chunks in each turn of the second figure."""
 TURNS = 200
-"""Of each side, in a round."""
+"""Turns of each side, in a round."""
 WARM_TURNS = 3
 QUIET_LANE, THIRD_LANE = "lane:unwatched", "lane:third"
 WITH, WITHOUT, READING = f"inturn, {WATCHERS} watchers", "inturn, no watcher", "inturn, while reading"
 LANES = {WITH: LANE, WITHOUT: QUIET_LANE, READING: LANE}
 
 
-async def watched(place: Place, plan: Plan) -> tuple[Figure, Figure]:
-    """Both figures, before the same watchers."""
+def namespace(prefix: str) -> str:
+    return f"{prefix}-watch"
+
+
+class Audience:
+    """The watchers, inside the other process."""
+
+    def __init__(self) -> None:
+        self._heard = [0] * WATCHERS
+        self._goal = 0
+        self._behind = WATCHERS
+        """How many have not reached the goal."""
+        self._reached = asyncio.Event()
+
+    async def watch(self, number: int, events: Watch) -> None:
+        async for event in events:
+            if event.what == "chunk":
+                self._heard[number] += 1
+                if self._heard[number] == self._goal:
+                    self._behind -= 1
+                    if not self._behind:
+                        self._reached.set()
+            elif event.what == "missed":
+                raise InTurnError(f"watcher {number} missed something after {self._heard[number]} chunks")
+
+    async def have_heard(self, goal: int) -> None:
+        self._goal, self._behind = goal, sum(heard < goal for heard in self._heard)
+        self._reached.clear()
+        if self._behind:
+            await self._reached.wait()
+
+
+async def main(url: str, prefix: str) -> None:
+    move_to_second_half()
+    audience = Audience()
+    async with InTurn(url, namespace=namespace(prefix)) as app:
+        watches = [app.watch(LANE) for _ in range(WATCHERS)]
+        for watch in watches:
+            await watch.open()
+        async with asyncio.TaskGroup() as tasks:
+            watching = [tasks.create_task(audience.watch(*numbered)) for numbered in enumerate(watches)]
+            print("ready", flush=True)
+            while order := (await asyncio.to_thread(sys.stdin.readline)).strip():
+                if order != HOLD:
+                    await audience.have_heard(int(order))
+                print(order, flush=True)
+                if order == HOLD:
+                    sys.stdin.readline()  # the loop stands still until it is told to go on
+            for task in watching:
+                task.cancel()
+
+
+async def watched(target: Target, plan: Plan) -> tuple[Figure, Figure]:
+    """Returns both figures, measured with the same watchers."""
     with in_first_half(), PrivateRedis() as server:
-        place = Place(server.url, place.prefix)
+        target = Target(server.url, target.prefix)
         async with (
-            started("inturn.bench.policies.audience", place, 1) as (process,),
-            InTurn(place.url, namespace=namespace(place.prefix)) as app,
+            started("benchmarks.policies.watchers", target, 1) as (process,),
+            InTurn(target.url, namespace=namespace(target.prefix)) as app,
         ):
             _register(app)
             audience = Listeners(process)
@@ -160,3 +219,8 @@ def _register(app: InTurn) -> None:
         turn.state["n"] += 1
         for _ in range(CHUNKS):
             turn.stream(CHUNK)
+
+
+if __name__ == "__main__":
+    logging.getLogger("inturn").addHandler(logging.NullHandler())
+    asyncio.run(main(sys.argv[1], sys.argv[2]))

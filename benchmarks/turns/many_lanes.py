@@ -1,26 +1,115 @@
-"""What an idle lane and a duplicate mark cost in Redis: the difference that many of them make to its memory."""
+"""Very many idle lanes: whether they slow a turn down, and what each of them, and each duplicate mark, costs in Redis.
+
+The lanes are written as a commit leaves them, but in bulk. Whenever that is done, it is checked against a real turn.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import random
 import time
+from collections import defaultdict
+from contextlib import AsyncExitStack
+from statistics import median
+from typing import NamedTuple
 
 import redis
+from pydantic_core import to_json
 
+from benchmarks.figures import Figure, Rounds, ratio, rounded
+from benchmarks.plan import ALL_LANES, FEW_LANES, MANY_LANES, Plan, Target
+from benchmarks.turns import sides
+from benchmarks.turns.sides import TakeTurn, lanes, some_state
+from benchmarks.turns.uncontended import timed
 from inturn.app import InTurn
-from benchmarks.figures import Figure, rounded
-from benchmarks.plan import Plan
-from inturn.bench.turns import idle
-from inturn.bench.turns.state import lanes, some_state
 from inturn.errors import InTurnError
-from inturn.services import PrivateRedis
+from inturn.store.redis.keys import Keys
+from tests.servers import PrivateRedis
 
+NAMESPACE = "inturn"
+"""The default namespace: its length is part of what a key costs."""
+AT_ONCE = 1000
+
+_KEYS = Keys(NAMESPACE, 0)
+SLICES = 10
+KEYS_IN_SLICE = 1000
 LANES, MARKS = 100_000, 50_000
 """Redis doubles its table of keys at powers of two; these fill it by three quarters, which is what it is on average."""
 MARKED_LANES = 200
 CALLERS = 64
 QUIET_S = 0.3
 PATIENCE_S = 30.0
+
+
+class Left(NamedTuple):
+    """What an idle lane consists of."""
+
+    state: object
+    hours: int
+    encoding: object
+    size: object
+
+
+async def fill(url: str, count: int) -> None:
+    """Lanes `lane:0` and so on, on a server that is otherwise empty. Their marks have expired."""
+    async with InTurn(url, namespace=NAMESPACE) as app:
+        with redis.Redis.from_url(url) as client:
+            client.delete(_state_key("lane:0"))
+            before = set(client.keys())
+            async with app.turn("lane:0", state=dict, initial=some_state):
+                pass
+            by_a_turn = _look(client, "lane:0")
+            added = {key for key in set(client.keys()) - before if b"lane:0" in key}
+            client.delete(_state_key("lane:0"))
+            _fill(client, count, app.runtime.timing.keep_ms)
+            by_us = _look(client, "lane:0")
+        if by_a_turn != by_us or added != {_state_key("lane:0").encode()}:
+            raise InTurnError(f"a turn leaves {by_a_turn} in {added}; filled in was {by_us}: so there is no figure")
+
+
+def _fill(client: redis.Redis, count: int, keep_ms: int) -> None:
+    state = b"1 " + to_json(some_state())
+    for start in range(0, count, AT_ONCE):
+        pipe = client.pipeline(transaction=False)
+        for number in range(start, min(start + AT_ONCE, count)):
+            pipe.set(_state_key(f"lane:{number}"), state, px=keep_ms)
+        pipe.execute()
+
+
+def _look(client: redis.Redis, lane: str) -> Left:
+    key = _state_key(lane)
+    hours = round(int(client.pttl(key)) / 3_600_000)
+    return Left(client.get(key), hours, client.object("encoding", key), client.memory_usage(key))
+
+
+def _state_key(lane: str) -> str:
+    return _KEYS.lane(lane)[1]
+
+
+async def growth_lanes(plan: Plan) -> Figure:
+    """Two servers, one with few lanes and one with many. A caller takes turns in random lanes of both."""
+    few, many = plan.size(FEW_LANES), plan.size(ALL_LANES if plan.is_full else MANY_LANES)
+    micros: Rounds = defaultdict(list)
+    async with AsyncExitStack() as stack:
+        opened: dict[int, TakeTurn] = {}
+        for lanes in (many, few):
+            plan.tell(f"a server with {lanes:,} idle lanes")
+            target = Target(stack.enter_context(PrivateRedis()).url, NAMESPACE)
+            await fill(target.url, lanes)
+            opened[lanes] = await stack.enter_async_context(sides.inturn(target, ()))
+        for _ in range(plan.rounds):
+            taken: dict[int, list[float]] = defaultdict(list)
+            for _ in range(SLICES):
+                for lanes, take_turn in opened.items():
+                    keys = [f"lane:{random.randrange(lanes)}" for _ in range(KEYS_IN_SLICE)]
+                    taken[lanes] += await timed(take_turn, keys, plan.seconds(0.1))
+            for lanes, values in taken.items():
+                micros[_side(lanes)].append(median(values) * 1e6)
+    return ratio("growth_lanes", "µs for a turn", dict(micros), _side(many), _side(few))
+
+
+def _side(lanes: int) -> str:
+    return f"inturn, {lanes:,}"
 
 
 async def memory(plan: Plan) -> tuple[Figure, Figure]:
@@ -32,9 +121,9 @@ async def _idle_lanes(plan: Plan) -> Figure:
     count = plan.size(LANES)
     plan.tell(f"memory of {count:,} idle lanes")
     with PrivateRedis() as server, redis.Redis.from_url(server.url) as client:
-        await idle.fill(server.url, 1)  # whatever there is once, such as scripts, is there now
+        await fill(server.url, 1)  # whatever there is once, such as scripts, is there now
         before = await _used(client)
-        await idle.fill(server.url, 1 + count)
+        await fill(server.url, 1 + count)
         each = (await _used(client) - before) / count
     return Figure("bytes_per_idle_lane", rounded(each), "bytes", {"inturn": [each]}, {"lanes": count})
 
@@ -43,7 +132,7 @@ async def _marks(plan: Plan) -> Figure:
     count = plan.size(MARKS)
     plan.tell(f"memory of {count:,} marks")
     with PrivateRedis() as server, redis.Redis.from_url(server.url) as client:
-        async with InTurn(server.url, namespace=idle.NAMESPACE) as app:
+        async with InTurn(server.url, namespace=NAMESPACE) as app:
             await _mark(app, range(MARKED_LANES))
             before = await _used(client)
             await _mark(app, range(MARKED_LANES, MARKED_LANES + count))

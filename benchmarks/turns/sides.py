@@ -1,7 +1,7 @@
 """The sides of the comparison: our turn, and what people do without it. Each does the same work on the same state.
 
-A turn is: duplicate check, exclusive lease, load the state, save it, mark, release. Peers get fair conditions:
-redis-py with hiredis, a pool as large as they want, warm connections.
+A turn is: duplicate check, exclusive lease, load the state (300 bytes of JSON), save it, mark, release. Peers get fair
+conditions: redis-py with hiredis, a pool as large as they want, warm connections.
 """
 
 from __future__ import annotations
@@ -10,33 +10,85 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
+from typing import Any
 from uuid import uuid4
 
 from pydantic_core import from_json, to_json
 from redis.asyncio import Redis
 
+from benchmarks.plan import Target
 from inturn.app import InTurn
-from inturn.bench.place import Place
-from inturn.bench.turns.plain_pool import PlainPool
-from inturn.bench.turns.state import some_state
 from inturn.errors import InTurnError
 from inturn.lanes.turn import Turn
-from inturn.process.identity import new_process
+from inturn.process.process import new_process
+from inturn.store import clock
 from inturn.store.lane import Commit, Opening, ident_of
+from inturn.store.redis.link import Reply
+from inturn.store.redis.scripts import Script, load
+from inturn.store.redis.store import RedisStore
 
+STATE_BYTES = 300
 TakeTurn = Callable[[str, str], Awaitable[None]]
 """One turn: of a lane, for a message id."""
-OpenSide = Callable[[Place, Sequence[str]], AbstractAsyncContextManager[TakeTurn]]
+OpenSide = Callable[[Target, Sequence[str]], AbstractAsyncContextManager[TakeTurn]]
 """Opens a side with the lanes that will be used, which have their state then."""
-
 LOCK_S, STATE_S, MARK_S = 10, 24 * 3600, 300
 SENT = {"text": "On its way."}
 RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end"
 
 
+def some_state() -> dict[str, Any]:
+    """A short conversation. `n` counts the turns; it begins so high that its length stays the same."""
+    said = [{"role": "user", "text": "Where is my order?"}, {"role": "assistant", "text": "On its way."}]
+    state: dict[str, Any] = {"n": 100_000, "name": "Ada", "language": "en", "said": said, "notes": ""}
+    state["notes"] = "." * (STATE_BYTES - len(to_json(state)))
+    return state
+
+
+def lanes(count: int) -> list[str]:
+    return [f"lane:{number}" for number in range(count)]
+
+
+class PlainPool(RedisStore):
+    """Our scripts without our link: each call goes through a pool of redis-py, which reads and writes one at a time.
+
+    The verbs build keys and arguments as they always do, so that what is compared cannot drift apart.
+    """
+
+    def __init__(self, client: Redis, url: str, process: str, namespace: str) -> None:
+        super().__init__(url, process, namespace=namespace)
+        self._client = client
+        self._skew_s = 0.0
+
+    async def load_scripts(self) -> None:
+        for verb in ("lanes/begin", "lanes/commit"):
+            await self._client.script_load(load(verb).source.decode())
+        seconds, micros = await self._client.time()
+        self._skew_s = seconds + micros / 1e6 - clock.now()
+
+    async def _run(
+        self,
+        script: Script,
+        keys: tuple[str, ...],
+        fixed: tuple[Any, ...],
+        varying: tuple[Any, ...],
+        *,
+        granting: str | None = None,
+        pushes: bool = True,
+        last_key: str | None = None,
+        durable: bool | bytes = False,
+        once: bool = False,
+    ) -> tuple[Reply, float, int]:
+        sent_at = clock.now()
+        deadline_ms = int((sent_at + self.timeout_s + self._skew_s) * 1000)
+        used = keys if last_key is None else (*keys, last_key)
+        reply = await self._client.evalsha(script.sha.decode(), len(used), *used, *fixed, *varying, deadline_ms)
+        return reply, sent_at, 1
+
+
 @asynccontextmanager
-async def inturn(place: Place, lanes: Sequence[str]) -> AsyncIterator[TakeTurn]:
-    async with InTurn(place.url, namespace=place.prefix) as app:
+async def inturn(target: Target, lanes: Sequence[str]) -> AsyncIterator[TakeTurn]:
+    async with InTurn(target.url, namespace=target.prefix) as app:
 
         async def take_turn(key: str, message_id: str) -> None:
             async with app.turn(key, message_id=message_id, state=dict) as turn:
@@ -47,9 +99,9 @@ async def inturn(place: Place, lanes: Sequence[str]) -> AsyncIterator[TakeTurn]:
 
 
 @asynccontextmanager
-async def inturn_with_send(place: Place, lanes: Sequence[str]) -> AsyncIterator[TakeTurn]:
-    """To the lane that a send goes to by default. There it stays: a worker would take its share of the machine, too."""
-    async with _sending(place, lanes) as app:
+async def inturn_with_send(target: Target, lanes: Sequence[str]) -> AsyncIterator[TakeTurn]:
+    """Sends to the default lane. The message stays there: a worker would take its share of the machine, too."""
+    async with _sending(target, lanes) as app:
 
         async def take_turn(key: str, message_id: str) -> None:
             async with app.turn(key, message_id=message_id, state=dict) as turn:
@@ -60,9 +112,9 @@ async def inturn_with_send(place: Place, lanes: Sequence[str]) -> AsyncIterator[
 
 
 @asynccontextmanager
-async def inturn_with_send_to_idle_lane(place: Place, lanes: Sequence[str]) -> AsyncIterator[TakeTurn]:
-    """As if all that was sent before had been delivered: the store has to make the lane ready, and wake a worker."""
-    async with _sending(place, lanes) as app:
+async def inturn_with_send_to_idle_lane(target: Target, lanes: Sequence[str]) -> AsyncIterator[TakeTurn]:
+    """As if all earlier sends were delivered: each goes to an idle lane, which the store must make ready."""
+    async with _sending(target, lanes) as app:
 
         async def take_turn(key: str, message_id: str) -> None:
             async with app.turn(key, message_id=message_id, state=dict) as turn:
@@ -73,8 +125,8 @@ async def inturn_with_send_to_idle_lane(place: Place, lanes: Sequence[str]) -> A
 
 
 @asynccontextmanager
-async def _sending(place: Place, lanes: Sequence[str]) -> AsyncIterator[InTurn]:
-    async with InTurn(place.url, namespace=f"{place.prefix}-sends-{uuid4().hex[:4]}") as app:
+async def _sending(target: Target, lanes: Sequence[str]) -> AsyncIterator[InTurn]:
+    async with InTurn(target.url, namespace=f"{target.prefix}-sends-{uuid4().hex[:4]}") as app:
 
         @app.handler("deliver")
         async def deliver(turn: Turn[None]) -> None:
@@ -91,10 +143,10 @@ async def _begin(app: InTurn, lanes: Sequence[str]) -> None:
 
 
 @asynccontextmanager
-async def recipe(place: Place, lanes: Sequence[str]) -> AsyncIterator[TakeTurn]:
+async def recipe(target: Target, lanes: Sequence[str]) -> AsyncIterator[TakeTurn]:
     """The common recipe, six calls: EXISTS mark, SET lock NX EX, GET, SET, SET mark EX, compare-and-delete."""
-    async with Redis.from_url(place.url) as client:
-        prefix = f"{place.prefix}-recipe"
+    async with Redis.from_url(target.url) as client:
+        prefix = f"{target.prefix}-recipe"
         release = client.register_script(RELEASE)
 
         async def take_turn(key: str, message_id: str) -> None:
@@ -117,27 +169,31 @@ async def recipe(place: Place, lanes: Sequence[str]) -> AsyncIterator[TakeTurn]:
 
 
 @asynccontextmanager
-async def plain_pool(place: Place, lanes: Sequence[str]) -> AsyncIterator[TakeTurn]:
+async def plain_pool(target: Target, lanes: Sequence[str]) -> AsyncIterator[TakeTurn]:
     """Our own two scripts, with the same keys and arguments, through redis-py's pool instead of our link."""
-    async with Redis.from_url(place.url) as client:
+    async with Redis.from_url(target.url) as client:
         process = new_process()
-        store = PlainPool(client, place.url, process, f"{place.prefix}-pool")
+        store = PlainPool(client, target.url, process, f"{target.prefix}-pool")
         numbers = count(1)
 
         async def take_turn(key: str, message_id: str) -> None:
             token, ident = f"{process}#{next(numbers)}", ident_of("", message_id)
-            begun = await store.begin(
-                Opening(key, token, token, ident, True, LOCK_S * 1000, 600_000, STATE_S * 1000, "wait", 10_000)
-            )
+            opening = Opening(
+                name=key, token=token, owner=token, ident=ident, has_id=True, ttl_ms=LOCK_S * 1000, limit_ms=600_000,
+                keep_ms=STATE_S * 1000, busy="wait", cap=10_000,
+            )  # fmt: skip
+            begun = await store.begin(opening)
             if begun.status != "granted":
                 raise InTurnError(f"{key} is nobody else's, but begin answers {begun.status}")
             version, _, written = (begun.state or b"0 " + to_json(some_state())).partition(b" ")
             state = from_json(written)
             state["n"] += 1
             saved = b"%d " % (int(version) + 1) + to_json(state)
-            ended = await store.commit(
-                Commit(key, token, begun.fence, ident, False, "set", saved, STATE_S * 1000, MARK_S * 1000, b"null")
-            )
+            commit = Commit(
+                key=key, token=token, fence=begun.fence, ident=ident, is_submitted=False, state_op="set", state=saved,
+                keep_ms=STATE_S * 1000, window_ms=MARK_S * 1000, result=b"null",
+            )  # fmt: skip
+            ended = await store.commit(commit)
             if ended.status != "committed":
                 raise InTurnError(f"{key} is ours, but commit answers {ended.status}")
 

@@ -1,38 +1,47 @@
-"""What a worker needs between two messages of one lane: right after each other, and with very many more behind them.
+"""What a worker needs: between two messages of a lane, with very many more behind them, and from a submit to the start.
 
-The worker runs in this process, and nothing else does meanwhile. The times are taken in the handler.
+The worker runs in this process, and nothing else does meanwhile; the times are taken in the handler. For the way from a
+submit to the start, an idle worker runs in another process (this module), whose handler returns when it began. All read
+CLOCK_MONOTONIC, which processes share.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import random
+import sys
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from statistics import mean, median
+from statistics import mean, median, quantiles
 from typing import Any
 
+from benchmarks.figures import Figure, Ran, Rounds, gaps, ratio, rounded
+from benchmarks.plan import FEW_WAITING, MANY_WAITING, Plan, Target
+from benchmarks.processes import started
+from benchmarks.turns.sides import some_state
 from inturn.app import InTurn
-from inturn.bench.bodies import Ran, gaps
-from benchmarks.figures import Figure, Rounds, ratio, rounded
-from inturn.bench.place import Place
-from benchmarks.plan import FEW_WAITING, MANY_WAITING, Plan
-from inturn.bench.turns.state import some_state
+from inturn.lanes.executor import take_turn
 from inturn.lanes.turn import Turn
-from inturn.lanes.worker import RUN, Worker
+from inturn.lanes.worker import MAX_IN_A_ROW, Worker
 
 BURSTS = 20
-SLICES = 3 * RUN
+SLICES = 3 * MAX_IN_A_ROW
 SUBMITS_AT_ONCE = 500
+SUBMITS = 100
+IDLE_S = (0.005, 0.015)
+"""In that time the worker finds nothing to do, and waits. It is random, so as not to fall in step with anything."""
+PATIENCE_S = 10.0
 
 
-async def burst_handover(place: Place, plan: Plan) -> Figure:
+async def burst_handover(target: Target, plan: Plan) -> Figure:
     """A burst is as long as a worker stays with one lane. All of it waits before the worker gets the lane."""
-    plan.tell(f"hand-over within a burst of {RUN} messages")
+    plan.tell(f"hand-over within a burst of {MAX_IN_A_ROW} messages")
     millis: list[float] = []
     counted = 0
-    app = InTurn(place.url, namespace=f"{place.prefix}-burst")
+    app = InTurn(target.url, namespace=f"{target.prefix}-burst")
     ran: list[Ran] = []
     is_over = asyncio.Event()
 
@@ -52,22 +61,22 @@ async def burst_handover(place: Place, plan: Plan) -> Figure:
                 ran.clear()
                 is_over.clear()
                 await app.lanes.pause(key)
-                for body in (*["one"] * (RUN - 1), "last"):
+                for body in (*["one"] * (MAX_IN_A_ROW - 1), "last"):
                     await app.submit("work", body, key=key)
                 await app.lanes.resume(key)
                 await is_over.wait()
                 taken += gaps(ran)
             millis.append(median(taken) * 1000)
             counted += len(taken)
-    more = {"hand_overs": counted, "messages_in_a_burst": RUN, "bursts_in_a_round": plan.count(BURSTS)}
+    more = {"hand_overs": counted, "messages_in_a_burst": MAX_IN_A_ROW, "bursts_in_a_round": plan.count(BURSTS)}
     unit = "ms from the end of a handler to the start of the next one"
     return Figure("burst_handover_ms", rounded(median(millis)), unit, {"inturn": millis}, more)
 
 
-async def growth_mailbox(place: Place, plan: Plan) -> Figure:
+async def growth_mailbox(target: Target, plan: Plan) -> Figure:
     few, many = FEW_WAITING, plan.size(MANY_WAITING)
     plan.tell(f"a mailbox with {many:,} waiting")
-    app = InTurn(place.url, namespace=f"{place.prefix}-mailbox")
+    app = InTurn(target.url, namespace=f"{target.prefix}-mailbox")
     boxes = {waiting: Mailbox(app, f"lane:{waiting}") for waiting in (many, few)}
     by_key = {box.key: box for box in boxes.values()}
 
@@ -98,7 +107,7 @@ def _side(waiting: int) -> str:
 
 
 class Mailbox:
-    """A lane of which the handler waits at a gate, so that as many turns run as are let through."""
+    """A lane whose handler waits at a gate, so that exactly as many turns run as are let through."""
 
     def __init__(self, app: InTurn, key: str, handler: str = "work") -> None:
         self.key = key
@@ -143,3 +152,64 @@ async def working(app: InTurn, concurrency: int) -> AsyncIterator[None]:
     finally:
         worker.stop()
         await task
+
+
+async def seconds_of_a_turn(app: InTurn, handler: str) -> float:
+    """One turn as a worker takes it, of the lane that is ready: from asking for it until its commit is answered.
+
+    There is no `Worker` around it, which would wait and be woken: nothing but the turn is timed.
+    """
+    began_at = time.perf_counter()
+    claimed = await app.runtime.claim((handler,), 1, partition=0)
+    for given in claimed.turns:
+        await take_turn(app.runtime, given, given.state, lambda: True)
+    return time.perf_counter() - began_at
+
+
+async def submit_to_start(target: Target, plan: Plan) -> Figure:
+    """From a submit to the start of the handler, in an idle worker of another process."""
+    plan.tell("from a submit to the start in another process")
+    rounds: Rounds = {"median": [], "p99": []}
+    async with (
+        started("benchmarks.turns.workers", target, 1),
+        InTurn(target.url, namespace=f"{target.prefix}-start") as app,
+    ):
+        register(app)
+        await _one(app, "warm")
+        for number in range(plan.rounds):
+            taken = []
+            for submit in range(max(2, plan.count(SUBMITS))):
+                await asyncio.sleep(random.uniform(*IDLE_S))
+                taken.append(await _one(app, f"{number}-{submit}"))
+            rounds["median"].append(median(taken) * 1000)
+            rounds["p99"].append(quantiles(taken, n=100, method="inclusive")[-1] * 1000)
+    value, p99 = (rounded(median(rounds[name])) for name in ("median", "p99"))
+    more = {"submits_in_a_round": max(2, plan.count(SUBMITS))}
+    return Figure("submit_to_start_ms", value, "ms from submit to start", rounds, more, {"p99": p99})
+
+
+async def _one(app: InTurn, lane: str) -> float:
+    began_at = time.monotonic()
+    receipt = await app.submit("start", "go", key=f"lane:{lane}")
+    started_at: float = await receipt.result(timeout=PATIENCE_S)
+    return started_at - began_at
+
+
+def register(app: InTurn) -> None:
+    @app.handler("start", state=dict, initial=some_state)
+    async def start(turn: Turn[dict[str, Any]]) -> float:
+        started_at = time.monotonic()
+        turn.state["n"] += 1
+        return started_at
+
+
+async def main(url: str, prefix: str) -> None:
+    async with InTurn(url, namespace=f"{prefix}-start") as app:
+        register(app)
+        print("ready", flush=True)
+        await app.run()
+
+
+if __name__ == "__main__":
+    logging.getLogger("inturn").addHandler(logging.NullHandler())
+    asyncio.run(main(sys.argv[1], sys.argv[2]))

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import types
-from collections.abc import Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, Literal, TypeVar
+
+import pytest
 
 T = TypeVar("T")
 When = Literal["before", "with"]
+in_both_ways = pytest.mark.parametrize("when", ["before", "with"])
+MAX_AWAITS = 200
+"""More awaits than any of these can have."""
 
 
 class Cancelled(Exception):
@@ -55,3 +60,14 @@ def _counted(number: int, when: When, work: Coroutine[Any, Any, T]) -> Generator
             value = yield awaited
         except BaseException as thrown:  # noqa: BLE001 - it is passed on
             error = thrown
+
+
+async def at_every_await(attempt: Callable[[int], Awaitable[None]]) -> int:
+    """Returns how many awaits there were."""
+    for number in range(1, MAX_AWAITS):
+        try:
+            await attempt(number)
+        except Cancelled:
+            continue
+        return number - 1
+    raise AssertionError("it never completed")

@@ -15,10 +15,15 @@ from typing import Any
 from inturn import InTurn, Turn
 from inturn.settings import Settings
 from tests.acceptance.actor import say
+from tests.acceptance.processes import Child, Troupe
 
 TTL = 1.5
 """Seconds; what a crash costs at most, besides a beat."""
 ATTEMPTS = 2
+
+
+def worker(troupe: Troupe, app: InTurn, namespace: str, grace: float = 5) -> Child:
+    return troupe.run("lane_worker", app.process.store.url, namespace, str(grace))
 
 
 def register(app: InTurn) -> dict[str, asyncio.Event]:

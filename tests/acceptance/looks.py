@@ -1,52 +1,62 @@
-"""Looking at a lock from outside, until it is as expected."""
+"""Looking at locks and lanes from outside, until they are as expected."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 import signal
 import sqlite3
 import time
-from collections.abc import Callable
 from contextlib import closing
 
+from inturn import InTurn, sync
+from inturn.lanes.admin import LaneInfo
 from inturn.locks.admin import LockInfo
-from inturn.store.sqlite.address import Address
-from inturn.sync import InTurn
+from inturn.store import clock
+from inturn.store.sqlite.connection import Address
 from tests.acceptance.processes import Child
-
-
-def until(is_so: Callable[[], bool], within: float, what: str) -> None:
-    deadline = time.monotonic() + within
-    while not is_so():
-        assert time.monotonic() < deadline, f"not within {within} s: {what}"
-        time.sleep(0.005)
+from tests.waiting import PAUSE_S, until_status, wait_until
 
 
 def look(url: str, namespace: str, name: str = "x") -> LockInfo | None:
-    with InTurn(url, namespace=namespace) as app:
+    with sync.InTurn(url, namespace=namespace) as app:
         return app.locks.inspect(name)
 
 
 def until_waiting(url: str, namespace: str, number: int, name: str = "x", within: float = 5.0) -> None:
     """So many wait for the lock."""
-    with InTurn(url, namespace=namespace) as app:
+    with sync.InTurn(url, namespace=namespace) as app:
 
         def is_so() -> bool:
             view = app.locks.inspect(name)
             return view is not None and len(view.waiters) == number
 
-        until(is_so, within, f"{number} waiters for {name!r}")
+        wait_until(is_so, within, f"{number} waiters for {name!r}")
 
 
 def until_free(url: str, namespace: str, name: str = "x", within: float = 5.0) -> None:
     """Nobody holds the lock, and nobody waits for it."""
-    with InTurn(url, namespace=namespace) as app:
-        until(lambda: app.locks.inspect(name) is None, within, f"{name!r} is free: {app.locks.inspect(name)}")
+    with sync.InTurn(url, namespace=namespace) as app:
+        wait_until(lambda: app.locks.inspect(name) is None, within, f"{name!r} is free: {app.locks.inspect(name)}")
+
+
+async def until_idle(app: InTurn, key: str, within: float = 5.0) -> LaneInfo:
+    return await until_status(app, key, "idle", within_s=within)
+
+
+async def until_all_idle(app: InTurn, within: float = 10.0) -> None:
+    """No lane is stuck."""
+    ends_at = clock.now() + within
+    while lanes := await app.lanes.list():
+        assert clock.now() < ends_at, f"still in use: {lanes}"
+        await asyncio.sleep(PAUSE_S)
 
 
 def stop(child: Child, url: str, namespace: str) -> None:
     """SIGSTOP; on SQLite not inside of a transaction, where it would stop the store for everyone."""
     while True:
         child.signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, child.pid, os.WSTOPPED)  # until all its threads stand: one may still be locking the file
         if not url.startswith("sqlite:") or _is_writable(str(Address.from_url(url, namespace))):
             return
         child.signal(signal.SIGCONT)

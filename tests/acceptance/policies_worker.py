@@ -17,6 +17,7 @@ from typing import Any
 from inturn import InTurn, Turn
 from inturn.settings import Settings
 from tests.acceptance.actor import say
+from tests.acceptance.processes import Child, Troupe, hears
 
 TTL = 1.5
 """Seconds; what a crash costs at most, besides a beat."""
@@ -24,6 +25,16 @@ LONG_TTL = 30.0
 """So long a paused worker would hold its lane, if nobody interrupted it."""
 ATTEMPTS = 2
 PLAIN = "lock:conv:{key}"
+
+
+async def worker(troupe: Troupe, app: InTurn, namespace: str, version: int = 1) -> Child:
+    child = troupe.run("policies_worker", app.process.store.url, namespace, str(version))
+    await hears(child, "ready")
+    return child
+
+
+def body(message_id: str, **more: Any) -> dict[str, Any]:
+    return {"key": "k", "id": message_id, **more}
 
 
 class Orders:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import queue
 import signal
@@ -15,6 +17,8 @@ from typing import IO, Any
 
 ROOT = Path(__file__).parents[2]
 Event = dict[str, Any]
+SLACK = 3.0
+"""What a busy machine may add."""
 
 
 class Child:
@@ -100,3 +104,21 @@ class Troupe:
     def end(self) -> None:
         for child in self._children:
             child.end()
+
+
+async def hears(child: Child, event: str, name: str = "", within: float = 30.0) -> Event:
+    return await asyncio.to_thread(child.hears, event, name, within)
+
+
+async def until_ended(child: Child, name: str) -> None:
+    """It either saw its cancellation or finished its body; both end in a refused commit."""
+
+    def either() -> None:
+        for _ in range(100):
+            for event in ("cancelled", "done"):
+                with contextlib.suppress(AssertionError):
+                    child.hears(event, name, within=0.02)
+                    return
+        raise AssertionError("it is still in its body")
+
+    await asyncio.to_thread(either)

@@ -20,15 +20,26 @@ from redis.asyncio import Redis
 from inturn import InTurn
 from inturn.agents.activity import Activity
 from inturn.agents.protocol import Ask
-from inturn.conversations.context import build_contextual_query
 from inturn.visitors.graph.walk import ToolContext
-from inturn.workflows.loop import Loop, Utterance, nobody
-from inturn.workflows.orchestrator import WorkflowOrchestrator
-from inturn.workflows.parse import parse_turn
-from inturn.conversations.plain import RedisWorkflowStateStore
 from inturn.visitors.responder import VisitorResponder
 from inturn.workflows.definition.load import default_definition
+from inturn.workflows.loop import Loop, Utterance, build_contextual_query, ignore
+from inturn.workflows.orchestrator import WorkflowOrchestrator
+from inturn.workflows.parse import parse_turn
+from inturn.workflows.state import RedisWorkflowStateStore
 from tests.acceptance.actor import say
+from tests.acceptance.processes import Child, Troupe
+
+PROCESSES = 5
+TURNS = 50
+WORDS = [f"w{number}" for number in range(TURNS)]
+
+
+def talkers(troupe: Troupe, url: str, namespace: str) -> list[Child]:
+    children = [troupe.run("talker", url, namespace) for _ in range(PROCESSES)]
+    for child in children:
+        child.hears("ready", within=30)
+    return children
 
 
 class NotingAgent:
@@ -55,7 +66,7 @@ class Talker:
         self._goes_on = asyncio.Event()
         self._visits: list[asyncio.Task[None]] = []
         self._skips = Lines()
-        logging.getLogger("inturn.conversations").addHandler(self._skips)
+        logging.getLogger("inturn.visitors").addHandler(self._skips)
 
     async def do_turns(self, conversation: str, words: list[str]) -> None:
         """All of them at once; says which were answered, and how the others were refused."""
@@ -78,7 +89,7 @@ class Talker:
             async def one(word: str) -> tuple[str, str]:
                 state = await store.get(conversation)
                 assert state is not None
-                await self._loop.run(state, default_definition(), Utterance(word), nobody)
+                await self._loop.run(state, default_definition(), Utterance(word), ignore)
                 await store.set(conversation, state)
                 return word, "answered"
 

@@ -6,51 +6,16 @@ The late bytes are those of a call that was answered on another connection in th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
 from inturn import InTurn
 from inturn.errors import LeaseLost
-from inturn.services import PrivateRedis
 from inturn.settings import Settings
 from inturn.store.protocol import Notice
-from tests.acceptance.soon import is_soon_free, soon, soon_waiting
-from tests.chaos.proxy import Connection, Proxy
-
-TIMEOUT_S = 3.0
-
-
-@pytest.fixture
-async def proxy(redis_server: PrivateRedis) -> AsyncIterator[Proxy]:
-    async with Proxy(redis_server.port) as made:
-        yield made
-
-
-@pytest.fixture
-async def far(proxy: Proxy, namespace: str) -> AsyncIterator[InTurn]:
-    """An app behind the bad network."""
-    async with InTurn(proxy.url, namespace=namespace, settings=Settings(store_timeout=TIMEOUT_S)) as app:
-        yield app
-
-
-@pytest.fixture
-async def near(redis_url: str, namespace: str) -> AsyncIterator[InTurn]:
-    async with InTurn(redis_url, namespace=namespace) as app:
-        yield app
-
-
-async def _hold_back(connection: Connection) -> None:
-    """Until a call is held back; then its caller loses the connection, and the call is under way."""
-    await soon(lambda: bool(connection.held_back))
-    connection.abort_client()
-
-
-async def _deliver(connection: Connection) -> None:
-    """What was held back arrives, and the server has answered it, though nobody hears that."""
-    before = connection.answered
-    connection.request_flows.set()
-    await soon(lambda: connection.answered > before)
+from tests.acceptance.conftest import FAR_TIMEOUT_S
+from tests.chaos.proxy import Proxy
+from tests.waiting import is_soon_free, until, until_waiters
 
 
 @pytest.mark.parametrize("wait_s", [0.0, 0.1])
@@ -62,11 +27,11 @@ async def test_a_late_acquire_of_a_caller_that_was_refused_meanwhile_holds_nothi
     (main,) = proxy.connections
     main.request_flows.clear()
     asking = asyncio.create_task(far.lock("x", ttl=10, wait=wait_s).acquire())
-    await _hold_back(main)
+    await main.lose_client()
     assert not await asking
     await held.release()
-    await _deliver(main)
-    assert await is_soon_free(near, "x", within=TIMEOUT_S + 2.0)
+    await main.deliver()
+    assert await is_soon_free(near, "x", within_s=FAR_TIMEOUT_S + 2.0)
 
 
 async def test_a_late_acquire_of_a_lock_that_was_granted_and_released_meanwhile_holds_nothing(
@@ -76,11 +41,11 @@ async def test_a_late_acquire_of_a_lock_that_was_granted_and_released_meanwhile_
     main.request_flows.clear()
     lock = far.lock("x", ttl=10, owner="me")
     asking = asyncio.create_task(lock.acquire())
-    await _hold_back(main)
+    await main.lose_client()
     assert await asking
     await lock.release()
-    await _deliver(main)
-    assert await is_soon_free(near, "x", within=TIMEOUT_S + 2.0)
+    await main.deliver()
+    assert await is_soon_free(near, "x", within_s=FAR_TIMEOUT_S + 2.0)
 
 
 async def test_a_late_question_of_a_waiter_that_was_granted_meanwhile_holds_nothing(
@@ -91,15 +56,15 @@ async def test_a_late_question_of_a_waiter_that_was_granted_meanwhile_holds_noth
     (main,) = proxy.connections
     await first.acquire()
     waiting = asyncio.create_task(second.acquire())
-    await soon_waiting(near, 1)
+    await until_waiters(near, "x", 1)
     main.request_flows.clear()
     far.process.registry.look_again()
     far.process.registry.once_more("x", first.lease.token, 0.0)  # as after a release that could not be sent
     assert await waiting
-    await _hold_back(main)
+    await main.lose_client()
     await second.release()
-    await _deliver(main)
-    assert await is_soon_free(near, "x", within=TIMEOUT_S + 2.0)
+    await main.deliver()
+    assert await is_soon_free(near, "x", within_s=FAR_TIMEOUT_S + 2.0)
 
 
 async def test_a_grant_whose_answer_was_lost_reaches_its_waiter(proxy: Proxy, far: InTurn, near: InTurn) -> None:
@@ -107,7 +72,7 @@ async def test_a_grant_whose_answer_was_lost_reaches_its_waiter(proxy: Proxy, fa
     first, second = far.lock("x", ttl=10, owner="first"), far.lock("x", ttl=10, owner="second")
     await first.acquire()
     waiting = asyncio.create_task(second.acquire())
-    await soon_waiting(near, 1)
+    await until_waiters(near, "x", 1)
     proxy.cut_reply_to = first.lease.token.encode()
     far.process.registry.once_more("x", first.lease.token, 0.0)
     async with asyncio.timeout(5):
@@ -115,7 +80,7 @@ async def test_a_grant_whose_answer_was_lost_reaches_its_waiter(proxy: Proxy, fa
     await second.release()
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_a_bare_lease_that_is_lost_leaves_its_body_the_margin_to_stop(
     proxy: Proxy, far: InTurn, near: InTurn
 ) -> None:
@@ -125,8 +90,8 @@ async def test_a_bare_lease_that_is_lost_leaves_its_body_the_margin_to_stop(
     await lock.acquire()
     lease = lock.lease
     waiting = asyncio.create_task(near.lock("x").acquire())
-    await soon_waiting(near, 1)
-    await soon(lambda: len(proxy.connections) == 2)
+    await until_waiters(near, "x", 1)
+    await until(lambda: len(proxy.connections) == 2)
     (heartbeat,) = proxy.connections - {main}
     proxy.is_open = False  # what is connected stays, and nothing new comes through
     heartbeat.abort()
@@ -148,13 +113,13 @@ async def test_a_stale_notice_of_a_grant_does_not_overtake_the_holders_own_relea
     lock = far.lock("x", ttl=10, owner="me")
     await lock.acquire()
     token, registry, heartbeat = lock.lease.token, far.process.registry, far.process.heartbeat
-    await soon(lambda: len(proxy.connections) == 2)
+    await until(lambda: len(proxy.connections) == 2)
     main.request_flows.clear()
     releasing = asyncio.create_task(lock.release())
-    await soon(lambda: bool(main.held_back))
+    await until(lambda: bool(main.held_back))
     assert heartbeat._loop is not None
     heartbeat._loop.call_soon_threadsafe(registry.notice, Notice("granted", "x", token))
-    await is_soon_free(near, "x", within=0.1)  # only if the notice was taken for a grant that nobody wants
+    await is_soon_free(near, "x", within_s=0.1)  # only if the notice was taken for a grant that nobody wants
     main.request_flows.set()
     await releasing
 
@@ -168,11 +133,11 @@ async def test_a_release_that_arrives_after_the_lock_went_to_another_is_refused(
         lock = far.lock("x", ttl=3, owner="me")
         await lock.acquire()
         waiting = asyncio.create_task(near.lock("x").acquire())
-        await soon_waiting(near, 1)
-        await soon(lambda: len(proxy.connections) == 2)
+        await until_waiters(near, "x", 1)
+        await until(lambda: len(proxy.connections) == 2)
         main.request_flows.clear()
         releasing = asyncio.create_task(lock.release())
-        await soon(lambda: bool(main.held_back))
+        await until(lambda: bool(main.held_back))
         proxy.is_open = False
         (heartbeat,) = proxy.connections - {main}
         heartbeat.abort()

@@ -10,21 +10,9 @@ from redis.asyncio import Redis
 
 from inturn import InTurn
 from inturn.workflows.orchestrator import WorkflowOrchestrator
-from inturn.conversations.plain import RedisWorkflowStateStore
-from inturn.conversations.state import Owner, WorkflowState
-from tests.acceptance.talker import NotingAgent
+from inturn.workflows.state import Owner, RedisWorkflowStateStore, WorkflowState
 from tests.acceptance.processes import Child, Troupe
-
-PROCESSES = 5
-TURNS = 50
-WORDS = [f"w{number}" for number in range(TURNS)]
-
-
-def talkers(troupe: Troupe, url: str, namespace: str) -> list[Child]:
-    children = [troupe.run("talker", url, namespace) for _ in range(PROCESSES)]
-    for child in children:
-        child.hears("ready", within=30)
-    return children
+from tests.acceptance.talker import PROCESSES, TURNS, WORDS, NotingAgent, talkers
 
 
 def all_at_once(children: list[Child], do: Literal["turns", "unguarded"], conversation: str) -> dict[str, str]:

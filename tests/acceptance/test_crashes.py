@@ -5,11 +5,9 @@ from __future__ import annotations
 import signal
 
 from tests.acceptance.looks import stop, until_waiting
-from tests.acceptance.processes import Troupe
+from tests.acceptance.processes import SLACK, Troupe
 
 TTL = 2.4
-SLACK = 3.0
-"""What a busy machine may add."""
 
 
 def test_the_lock_of_a_killed_holder_goes_to_the_waiter_of_another_process(

@@ -4,43 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from inturn import HandlerFailed, InTurn
-from inturn.lanes.admin import LaneInfo
 from inturn.store import clock
-from tests.acceptance.lane_worker import ATTEMPTS, TTL, register
-from tests.acceptance.looks import stop
-from tests.acceptance.processes import Child, Event, Troupe
-
-SLACK = 3.0
-"""What a busy machine may add."""
+from tests.acceptance.lane_worker import ATTEMPTS, TTL, register, worker
+from tests.acceptance.looks import stop, until_idle
+from tests.acceptance.processes import SLACK, Troupe, hears, until_ended
 
 
 @pytest.fixture
-async def app(store_url: str, namespace: str) -> AsyncIterator[InTurn]:
-    async with InTurn(store_url, namespace=namespace) as opened:
-        register(opened)
-        yield opened
-
-
-def worker(troupe: Troupe, app: InTurn, namespace: str, grace: float = 5) -> Child:
-    return troupe.run("lane_worker", app.process.store.url, namespace, str(grace))
-
-
-async def hears(child: Child, event: str, name: str = "", within: float = 30.0) -> Event:
-    return await asyncio.to_thread(child.hears, event, name, within)
-
-
-async def until_idle(app: InTurn, key: str, within: float = 5.0) -> LaneInfo:
-    ends_at = clock.now() + within
-    while (info := await app.lanes.inspect(key)).status != "idle":
-        assert clock.now() < ends_at, f"it is still {info}"
-        await asyncio.sleep(0.01)
-    return info
+def app(app: InTurn) -> InTurn:
+    register(app)
+    return app
 
 
 async def test_the_turn_of_a_killed_worker_is_taken_over_within_a_lease_and_the_attempt_counts(
@@ -129,24 +107,12 @@ async def test_a_zombie_does_not_commit_while_another_is_in_the_turn(
     other.signal(signal.SIGCONT)
     await hears(other, "begun", "1", within=TTL + 1 + SLACK)
     zombie.signal(signal.SIGCONT)
-    await _ended(zombie)
+    await until_ended(zombie, "1")
     info = await app.lanes.inspect("k")
     assert (info.status, info.state) == ("running", None)
     other.tell("go", name="1")
     assert await receipt.result(10) == 2
     assert (await until_idle(app, "k")).state == [1]
-
-
-async def _ended(zombie: Child) -> None:
-    """It either saw its cancellation or finished its body; both end in a refused commit."""
-
-    def either() -> None:
-        try:
-            zombie.hears("cancelled", "1", within=3)
-        except AssertionError:
-            zombie.hears("done", "1", within=1)
-
-    await asyncio.to_thread(either)
 
 
 async def test_an_inline_caller_that_is_killed_costs_a_lease_and_its_message_is_gone(

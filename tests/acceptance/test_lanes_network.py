@@ -3,49 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from inturn import CommitUnknown, InTurn, Turn
-from inturn.services import PrivateRedis
 from inturn.settings import Settings
-from inturn.store import clock
-from tests.acceptance.soon import soon
+from tests.acceptance.looks import until_all_idle
 from tests.chaos.proxy import Proxy
-
-TIMEOUT_S = 3.0
-
-
-@pytest.fixture
-async def proxy(redis_server: PrivateRedis) -> AsyncIterator[Proxy]:
-    async with Proxy(redis_server.port) as made:
-        yield made
-
-
-@pytest.fixture
-async def far(proxy: Proxy, namespace: str) -> AsyncIterator[InTurn]:
-    """An app behind the bad network."""
-    async with InTurn(proxy.url, namespace=namespace, settings=Settings(store_timeout=TIMEOUT_S)) as app:
-        yield app
-
-
-@pytest.fixture
-async def near(redis_url: str, namespace: str) -> AsyncIterator[InTurn]:
-    async with InTurn(redis_url, namespace=namespace) as app:
-        yield app
-
-
-@contextlib.asynccontextmanager
-async def working(app: InTurn) -> AsyncIterator[None]:
-    task = asyncio.create_task(app.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+from tests.lanes.workbench import working
+from tests.servers import PrivateRedis
+from tests.waiting import until
 
 
 def noting(app: InTurn, **options: Any) -> None:
@@ -60,19 +28,8 @@ def noting(app: InTurn, **options: Any) -> None:
         turn.state.append(turn.body)
 
 
-def was_cut(proxy: Proxy) -> bool:
-    return proxy.cut_reply_to is None
-
-
 async def states(app: InTurn, *keys: str) -> list[Any]:
     return [(await app.lanes.inspect(key)).state for key in keys]
-
-
-async def until_all_idle(app: InTurn, within_s: float = 10.0) -> None:
-    ends_at = clock.now() + within_s
-    while lanes := await app.lanes.list():
-        assert clock.now() < ends_at, f"still in use: {lanes}"
-        await asyncio.sleep(0.01)
 
 
 async def test_a_submit_whose_reply_was_cut_off_is_accepted_once(proxy: Proxy, far: InTurn, near: InTurn) -> None:
@@ -81,7 +38,7 @@ async def test_a_submit_whose_reply_was_cut_off_is_accepted_once(proxy: Proxy, f
     for n in range(5):
         proxy.cut_reply_to = f'{{"n":{n}}}'.encode()
         receipt = await far.submit("note", {"n": n})
-        assert was_cut(proxy)
+        assert proxy.has_cut_reply
         assert receipt.status in ("accepted", "queued")
     assert (await near.lanes.inspect("k")).waiting == 5
     async with working(near):
@@ -97,7 +54,7 @@ async def test_a_submit_without_an_id_whose_reply_was_cut_off_is_accepted_once(
 
     proxy.cut_reply_to = b"a body"
     await far.submit("h", "a body")
-    assert was_cut(proxy)
+    assert proxy.has_cut_reply
     assert (await near.lanes.inspect("k")).waiting == 1
 
 
@@ -106,7 +63,7 @@ async def test_an_inline_commit_whose_reply_was_cut_off_happened_once(proxy: Pro
         turn.state.append("once")
         turn.result = "the result"
         proxy.cut_reply_to = b"the result"
-    assert was_cut(proxy)
+    assert proxy.has_cut_reply
     info = await near.lanes.inspect("k")
     assert (info.state, info.version, info.status) == (["once"], 1, "idle")
 
@@ -115,7 +72,7 @@ async def test_a_begin_whose_reply_was_cut_off_is_granted_once(proxy: Proxy, far
     proxy.cut_reply_to = b"the id"
     async with far.turn("k", state=list, message_id="the id", busy="reject") as turn:
         turn.state.append("once")
-    assert was_cut(proxy)
+    assert proxy.has_cut_reply
     assert (await near.lanes.inspect("k")).state == ["once"]
 
 
@@ -140,7 +97,7 @@ async def test_a_workers_commit_whose_reply_was_cut_off_happened_once_and_the_la
     async with working(far):
         assert [await receipt.result(10) for receipt in receipts] == [f"result {n}" for n in range(5)]
         await until_all_idle(near)
-    assert was_cut(proxy)
+    assert proxy.has_cut_reply
     assert await states(near, "k", "k>sink") == [list(range(5)), list(range(5))]
 
 
@@ -166,7 +123,8 @@ async def test_a_lane_is_not_stuck_when_nobody_knows_how_a_turn_ended(
     receipts = [await far.submit("h", {"n": n}) for n in range(1, 4)]
     async with working(far):
         await blocked.wait()
-        await soon(lambda: far.process.registry.is_empty() or bool(far.process.registry.leftovers), within=10)
+        registry = far.process.registry
+        await until(lambda: registry.is_empty() or bool(registry.leftovers), what="the turn is left to the heartbeat")
         proxy.is_open = True
         for connection in list(proxy.connections):
             connection.abort()

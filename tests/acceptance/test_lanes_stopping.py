@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
 
 import pytest
 
 from inturn import InTurn
 from inturn.store import clock
-from tests.acceptance.lane_worker import register
-from tests.acceptance.test_lanes_crashes import hears, until_idle, worker
-from tests.acceptance.processes import Child, Troupe
+from tests.acceptance.lane_worker import register, worker
+from tests.acceptance.looks import until_idle
+from tests.acceptance.processes import Child, Troupe, hears
 
 
 @pytest.fixture
-async def app(store_url: str, namespace: str) -> AsyncIterator[InTurn]:
-    async with InTurn(store_url, namespace=namespace) as opened:
-        register(opened)
-        yield opened
+def app(app: InTurn) -> InTurn:
+    register(app)
+    return app
 
 
 async def exit_code(child: Child, within: float = 10) -> int:

@@ -9,14 +9,13 @@ import pytest
 
 from inturn import InTurn
 from inturn.errors import LeaseLost
-from inturn.services import PrivateRedis
 from inturn.settings import Settings
-from tests.acceptance.soon import soon
-from tests.acceptance.processes import Troupe
+from tests.acceptance.processes import SLACK, Troupe
 from tests.chaos.proxy import Proxy
+from tests.servers import PrivateRedis
+from tests.waiting import until
 
 TTL = 1.0
-SLACK = 3.0
 
 
 def test_fences_grow_on_after_redis_came_back_empty(troupe: Troupe, fresh_redis: PrivateRedis, namespace: str) -> None:
@@ -59,7 +58,7 @@ async def test_a_release_that_is_repeated_after_the_memory_was_lost_is_refused(
         await lock.acquire()
         lease = lock.lease
         # until the heartbeat has beaten once, and pauses
-        await soon(lambda: app.process.heartbeat.deadline_of(lease) > lease.confirmed_at + 9.0001)
+        await until(lambda: app.process.heartbeat.deadline_of(lease) > lease.confirmed_at + 9.0001)
         await asyncio.to_thread(fresh_redis.restart, keep_data=False)
         async with app.lock("y", ttl=10):  # the process is known to the new memory
             proxy.cut_replies()

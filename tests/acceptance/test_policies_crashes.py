@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
 
 import pytest
 import redis.asyncio
 
 from inturn import Event, HandlerFailed, InTurn, Superseded, Watch
-from inturn.services import PrivateRedis
 from inturn.settings import Settings
 from inturn.store import clock
-from tests.acceptance.looks import stop
-from tests.acceptance.policies_worker import LONG_TTL, PLAIN, TTL, register
-from tests.acceptance.test_lanes_crashes import SLACK, hears, until_idle
-from tests.acceptance.test_policies_interrupt import body, worker
-from tests.acceptance.processes import Troupe
+from tests.acceptance.looks import stop, until_idle
+from tests.acceptance.policies_worker import LONG_TTL, PLAIN, TTL, body, register, worker
+from tests.acceptance.processes import SLACK, Troupe, hears
+from tests.servers import PrivateRedis
 
 
 @pytest.fixture
-async def app(store_url: str, namespace: str) -> AsyncIterator[InTurn]:
-    async with InTurn(store_url, namespace=namespace) as opened:
-        register(opened)
-        yield opened
+def app(app: InTurn) -> InTurn:
+    register(app)
+    return app
 
 
 async def test_of_a_burst_that_kills_its_worker_only_the_one_that_kills_becomes_a_dead_letter(

@@ -3,41 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from inturn import InTurn
 from inturn.store import clock
-from tests.acceptance.looks import stop
-from tests.acceptance.policies_worker import register
-from tests.acceptance.test_lanes_crashes import hears, until_idle
-from tests.acceptance.processes import Child, Troupe
+from tests.acceptance.looks import stop, until_idle
+from tests.acceptance.policies_worker import body, register, worker
+from tests.acceptance.processes import SLACK, Troupe, hears, until_ended
 
-SLACK = 3.0
-"""What a busy machine may add."""
 YIELD = 1.0
 """So long an interrupted turn may take to end."""
 
 
 @pytest.fixture
-async def app(store_url: str, namespace: str) -> AsyncIterator[InTurn]:
-    async with InTurn(store_url, namespace=namespace) as opened:
-        register(opened)
-        yield opened
-
-
-async def worker(troupe: Troupe, app: InTurn, namespace: str, version: int = 1) -> Child:
-    child = troupe.run("policies_worker", app.process.store.url, namespace, str(version))
-    await hears(child, "ready")
-    return child
-
-
-def body(message_id: str, **more: Any) -> dict[str, Any]:
-    return {"key": "k", "id": message_id, **more}
+def app(app: InTurn) -> InTurn:
+    register(app)
+    return app
 
 
 async def traces(app: InTurn) -> tuple[Any, Any]:
@@ -110,29 +94,15 @@ async def test_a_paused_worker_holds_the_next_turn_up_for_a_second_and_cannot_co
     assert again["attempt"] == 1
     if is_slow:
         paused.signal(signal.SIGCONT)
-        await _ended(paused)
+        await until_ended(paused, "a")
         info = await app.lanes.inspect("k")
         assert (info.status, info.state) == ("running", None)
         other.tell("go", name="a+b")
     assert await second.result(10) == "a+b"
     if not is_slow:
         paused.signal(signal.SIGCONT)
-        await _ended(paused)
+        await until_ended(paused, "a")
     assert await traces(app) == (["a+b"], ["a+b"])
-
-
-async def _ended(paused: Child) -> None:
-    """It either saw its cancellation or finished its body; both end in a refused commit."""
-
-    def either() -> None:
-        for _ in range(100):
-            for event in ("cancelled", "done"):
-                with contextlib.suppress(AssertionError):
-                    paused.hears(event, "a", within=0.02)
-                    return
-        raise AssertionError("it is still in its body")
-
-    await asyncio.to_thread(either)
 
 
 async def test_a_worker_that_is_killed_after_the_interrupt_costs_a_second(

@@ -16,6 +16,7 @@ import pytest
 
 from inturn import InTurn
 from inturn.store.lane import Commit, Ended
+from tests.acceptance.looks import until_all_idle
 from tests.acceptance.policy_races import Kind, Lane, judge, play, register, shake
 from tests.acceptance.processes import Child, Troupe
 from tests.store.lane_life import process_of
@@ -57,13 +58,6 @@ async def play_all(app: InTurn, kinds: tuple[Kind, ...], number: int) -> Counter
     return ends
 
 
-async def until_idle(app: InTurn) -> None:
-    """No lane is stuck."""
-    async with asyncio.timeout(10):
-        while await app.lanes.list():  # noqa: ASYNC110 - nobody tells when
-            await asyncio.sleep(0.01)
-
-
 @pytest.mark.parametrize(
     ("kinds", "ends"),
     [
@@ -79,7 +73,7 @@ async def test_whatever_wins_every_message_comes_to_exactly_one_end(
     client, *workers = apps
     working = [asyncio.create_task(app.run(concurrency=20, grace=1)) for app in workers]
     found = await play_all(client, kinds, LANES // len(kinds))
-    await until_idle(client)
+    await until_all_idle(client)
     for task in working:
         task.cancel()
     await asyncio.gather(*working, return_exceptions=True)
@@ -111,7 +105,7 @@ async def test_workers_that_are_killed_at_any_time_lose_and_double_nothing(
         kinds: tuple[Kind, ...] = ("interrupt", "steer", "merge", "rollback")
         found = await play_all(client, kinds, 60)
         await killing
-        await until_idle(client)
+        await until_all_idle(client)
     assert found["committed"] > 100
 
 

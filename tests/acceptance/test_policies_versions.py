@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
 
 import pytest
 
 from inturn import InTurn
 from inturn.store import clock
-from tests.acceptance.policies_worker import register
-from tests.acceptance.test_lanes_crashes import hears, until_idle
-from tests.acceptance.test_policies_interrupt import body, worker
-from tests.acceptance.processes import Troupe
+from tests.acceptance.looks import until_idle
+from tests.acceptance.policies_worker import body, register, worker
+from tests.acceptance.processes import Troupe, hears
 
 
 @pytest.fixture
-async def old(store_url: str, namespace: str) -> AsyncIterator[InTurn]:
-    async with InTurn(store_url, namespace=namespace) as opened:
-        register(opened, 1)
-        yield opened
+def old(app: InTurn) -> InTurn:
+    register(app, 1)
+    return app
 
 
 @pytest.fixture
-async def new(store_url: str, namespace: str) -> AsyncIterator[InTurn]:
-    async with InTurn(store_url, namespace=namespace) as opened:
-        register(opened, 2)
-        yield opened
+def new(other: InTurn) -> InTurn:
+    register(other, 2)
+    return other
 
 
 async def until_unhandled(app: InTurn, within: float = 5.0) -> None:

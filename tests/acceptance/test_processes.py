@@ -33,7 +33,7 @@ def test_a_forked_child_works_on_its_own_and_the_parents_lease_stays_the_parents
 @pytest.mark.parametrize("how", ["sync", "async"])
 def test_ctrl_c_leaves_the_queue(troupe: Troupe, store_url: str, namespace: str, how: str) -> None:
     with InTurn(store_url, namespace=namespace) as app, app.lock("x", ttl=5):
-        waiting = troupe.run("waiting", how, store_url, namespace)
+        waiting = troupe.run("waiter", how, store_url, namespace)
         waiting.hears("waiting")
         until_waiting(store_url, namespace, 1)
         waiting.signal(signal.SIGINT)

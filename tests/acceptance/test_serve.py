@@ -16,7 +16,7 @@ from inturn.store import clock
 from tests.acceptance.served import Served
 from tests.agents.provider import Provider, Request, Wire, serving
 from tests.agents.wire import completion
-from tests.lanes.conftest import Gate
+from tests.lanes.workbench import Gate
 
 LEASE_S = 3.0
 Serve = Callable[..., Served]
@@ -190,7 +190,7 @@ async def test_everybody_is_told_when_it_stops_and_nothing_is_logged_as_a_fault(
     serve: Serve, tmp_path: Path, is_forced: bool
 ) -> None:
     """Turns that are streamed or not, an event stream, and a body that is half there."""
-    served = serve("--grace", "60" if is_forced else "0.5", INTURN_OFFLINE_PACE="10")
+    served = serve("--grace", "60" if is_forced else "0.5", INTURN_OFFLINE_PACE="3")
     async with served.client() as client:
         paths = [await start(client) for _ in range(3)]
         await client.put("/api/v1/projects/p/ai", json={"enabled": True})

@@ -11,9 +11,8 @@ from inturn import InTurn
 from inturn.visitors.chat import Chat
 from inturn.visitors.projects import LaneProjects, ProjectSettings
 from inturn.visitors.responder import VisitorResponder
-from tests.acceptance.talker import NotingAgent
-from tests.acceptance.test_conversations_race import PROCESSES, TURNS, WORDS, talkers
 from tests.acceptance.processes import Child, Troupe
+from tests.acceptance.talker import PROCESSES, TURNS, WORDS, NotingAgent, talkers
 
 VISITOR, PROJECT = "v1", "shop"
 SKIPPED = f"Message processing skipped, lock held for visitor {VISITOR}"

@@ -1,4 +1,4 @@
-"""A process that waits for a lock and is interrupted: `waiting.py sync|async URL NAMESPACE`.
+"""A process that waits for a lock and is interrupted: `waiter.py sync|async URL NAMESPACE`.
 
 The synchronous one lives on after Ctrl-C, until its input ends; the asynchronous one ends, as most do.
 """

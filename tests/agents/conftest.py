@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -66,6 +67,29 @@ def asking(text: str = "hi", **more: Any) -> Ask:
 
 async def heard(agent: Agent, ask: Ask | None = None) -> list[Activity]:
     return [activity async for activity in agent.ask(ask or asking())]
+
+
+async def cancel_in_the_middle(activities: AsyncIterator[Activity]) -> None:
+    """As soon as the first has come."""
+    began = asyncio.Event()
+
+    async def listen() -> None:
+        async for _ in activities:
+            began.set()
+
+    task = asyncio.create_task(listen())
+    await asyncio.wait_for(began.wait(), 20)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def leave_in_the_middle(activities: AsyncIterator[Activity]) -> Activity:
+    """Returns the one that came."""
+    assert isinstance(activities, AsyncGenerator)
+    first: Activity = await anext(activities)
+    await activities.aclose()
+    return first
 
 
 def pieces(activities: list[Activity]) -> list[str]:

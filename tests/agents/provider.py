@@ -156,3 +156,7 @@ async def _read(reader: asyncio.StreamReader) -> Request | None:
     except asyncio.IncompleteReadError:  # the client left while it wrote
         return None
     return Request(method, path, headers, json.loads(body) if body else None)
+
+
+async def hangs_up(request: Request, wire: Wire) -> None:
+    wire.cut()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from inturn.agents import Activity, Ask
-from inturn.agents.signature import signed
+from inturn.agents.activity import signed
 from inturn.errors import AgentError
 
 Part = Activity | AgentError | Callable[[Ask], Awaitable[None] | None]

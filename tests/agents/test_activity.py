@@ -1,4 +1,4 @@
-"""Activities are read leniently: a field that does not fit is left out, and nothing raises."""
+"""Activities are read leniently: what does not fit is left out, and nothing raises. Messages name their agent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inturn.agents.activity import CARD, Activity, card_attachment
+from inturn.agents.activity import AGENT, CARD, Activity, card_attachment, signature_of, signed
 
 
 def test_an_activity_is_read_by_the_names_of_the_bot_framework() -> None:
@@ -88,3 +88,23 @@ def test_what_a_bot_says_and_what_it_is_writing() -> None:
     assert (said.type, said.sender, said.text, said.value) == ("message", {"role": "bot"}, "Hello", {"a": 1})
     assert (piece.type, piece.text) == ("typing", "Hel")
     assert card_attachment({"a": 1}) == {"contentType": CARD, "content": {"a": 1}}
+
+
+def test_a_message_is_signed_and_keeps_its_entities() -> None:
+    made = Activity.said("a", entities=[{"type": "t"}])
+    message = signed(made, "openai")
+    assert message.entities == [{"type": "t"}, {"type": AGENT, "name": "openai"}]
+    assert signature_of(message) == "openai"
+    assert made.entities == [{"type": "t"}]
+
+
+def test_the_first_signature_stays() -> None:
+    assert signature_of(signed(signed(Activity.said("a"), "inner"), "outer")) == "inner"
+
+
+def test_pieces_are_not_signed() -> None:
+    assert signature_of(signed(Activity.piece("a"), "openai")) is None
+
+
+def test_an_odd_signature_is_none() -> None:
+    assert signature_of(Activity.said("a", entities=[{"type": AGENT}, {"type": AGENT, "name": 5}])) is None

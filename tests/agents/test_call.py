@@ -1,4 +1,4 @@
-"""Every call is signed, bounded in time and counted once."""
+"""Every call is signed, bounded in time and counted once. A cancelled one leaves no task and no connection behind."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from collections.abc import AsyncGenerator
 import pytest
 from prometheus_client import REGISTRY
 
-from inturn.agents import Activity
-from inturn.agents.signature import signature_of
-from inturn.agents.watched import watched
+from inturn.agents import Activity, Agent, failover
+from inturn.agents.activity import signature_of
+from inturn.agents.call import watched
 from inturn.errors import AgentRejected, AgentTimeout, AgentUnavailable
+from tests.agents.conftest import MakeAgent, asking, heard, said
+from tests.agents.provider import SSE, Provider, Request, Wire
+from tests.agents.wire import DONE, END, activity, delta
+from tests.waiting import until
 
 
 def count(name: str, outcome: str) -> float:
@@ -93,8 +97,8 @@ async def test_the_whole_may_not_take_longer_than_its_limit() -> None:
 async def test_the_readers_own_time_does_not_count() -> None:
     before = seconds()
     got = []
-    async for activity in watched("w7", speaking(Activity.piece("a"), Activity.piece("b")), 1.0):
-        got.append(activity.text)
+    async for each in watched("w7", speaking(Activity.piece("a"), Activity.piece("b")), 1.0):
+        got.append(each.text)
         await asyncio.sleep(1.1)
     assert got == ["a", "b"]
     assert seconds() - before < 1.1
@@ -104,3 +108,41 @@ async def test_a_timeout_of_the_agents_own_making_is_not_ours() -> None:
     with pytest.raises(TimeoutError, match="theirs"):
         async for _ in watched("w8", speaking(TimeoutError("theirs")), 60.0):
             pass
+
+
+MAX_STEPS = 60
+"""Of the event loop. A call takes a few dozen; on a busy machine the last ones find it waiting."""
+
+
+async def either(request: Request, wire: Wire) -> None:
+    """Both providers at one address."""
+    is_openai = "completions" in request.path
+    await wire.head(content_type=SSE, x_ms_conversationid="c-1")
+    for text in ("a", "b", "c"):
+        await wire.chunk(delta(text) if is_openai else activity(type="typing", text=text))
+    await wire.chunk(delta(finish="stop") + DONE if is_openai else activity(text="abc") + END)
+    await wire.end()
+
+
+def others() -> list[str]:
+    return [str(task.get_coro()) for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+
+
+@pytest.mark.parametrize("kind", ["openai", "copilot_studio", "failover"])
+async def test_nothing_stays_wherever_a_call_is_cancelled(
+    provider: Provider, make_openai: MakeAgent, make_copilot: MakeAgent, kind: str
+) -> None:
+    provider.script = either
+    agents = {"openai": make_openai(), "copilot_studio": make_copilot()}
+    agent: Agent = agents[kind] if kind in agents else failover([*agents.values()], failures=1)
+    for steps in range(MAX_STEPS):
+        call = asyncio.create_task(heard(agent, asking()))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.wait([call])
+        assert call.cancelled() or said(call.result()) == ["abc"]
+    assert said(await heard(agent, asking())) == ["abc"]
+    for each in agents.values():
+        await each.aclose()
+    await until(lambda: not others())

@@ -1,19 +1,20 @@
-"""Failover: in order, with nothing of a failed agent left over."""
+"""Failover asks agents in order, and nothing of a failed one is left over."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
 
 import pytest
 from prometheus_client import REGISTRY
 
 from inturn.agents import Activity, Ask, failover
-from inturn.agents.signature import signature_of
+from inturn.agents.activity import signature_of
 from inturn.errors import AgentError, AgentRejected, AgentTimeout, AgentUnavailable
 from tests.agents.conftest import asking, heard, said
 from tests.agents.scripted import Clock, Scripted
-from tests.store.world import until
+from tests.waiting import until
 
 AWAY = AgentUnavailable("x", "is away")
 LATE = AgentTimeout("x", "is late")
@@ -239,3 +240,48 @@ async def test_half_an_answer_is_what_a_reader_of_an_unguarded_chain_would_get()
         except AgentError:
             continue
     assert got == ["half", "b says"]
+
+
+class Buggy:
+    name = "buggy"
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.error = KeyError("hunter2")
+
+    async def ask(self, ask: Ask) -> AsyncIterator[Activity]:
+        self.asked += 1
+        yield Activity.piece("half")
+        raise self.error
+
+    async def aclose(self) -> None: ...
+
+
+class Plain:
+    name = "plain"
+
+    async def ask(self, ask: Ask) -> AsyncIterator[Any]:
+        yield {"type": "message", "from": {"role": "bot"}, "text": "words"}
+        yield None
+
+    async def aclose(self) -> None: ...
+
+
+async def test_a_bug_of_an_agent_is_failed_over_and_opens_its_breaker() -> None:
+    buggy = Buggy()
+    agent = failover([buggy, Scripted("b", Activity.said("b says"))], failures=2, clock=Clock())
+    for _ in range(3):
+        assert said(await heard(agent)) == ["b says"]
+    assert buggy.asked == 2
+
+
+async def test_the_last_bug_is_told_without_its_words() -> None:
+    buggy = Buggy()
+    with pytest.raises(AgentUnavailable) as raised:
+        await heard(failover([buggy]))
+    assert "hunter2" not in str(raised.value)
+    assert raised.value.__cause__ is buggy.error
+
+
+async def test_an_agent_may_yield_plain_objects_also_under_failover() -> None:
+    assert said(await heard(failover([Plain()]))) == ["words"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from inturn.agents import CopilotStudioAgent, Failover, OpenAIAgent
+from inturn.agents.activity import signature_of
 from inturn.agents.from_settings import make_agent
-from inturn.agents.signature import signature_of
 from inturn.errors import SettingsError
 from inturn.settings import load_settings
 from tests.agents.conftest import asking, heard, said

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic_core import to_json
 
-from inturn.agents import storable as clean
+from inturn.agents import storable
 
 
 def nested(depth: int) -> Any:
@@ -33,7 +33,7 @@ def nested(depth: int) -> Any:
     ],
 )
 def test_what_can_be_json_becomes_json(given: Any, kept: Any) -> None:
-    made = clean.plain(given, 1000)
+    made = storable.value(given, 1000)
     assert made == kept
     assert json.loads(to_json(made)) == kept
 
@@ -54,24 +54,24 @@ def test_what_can_be_json_becomes_json(given: Any, kept: Any) -> None:
     ],
 )
 def test_what_cannot_be_kept_is_refused_with_the_reason(given: Any, why: str) -> None:
-    with pytest.raises(clean.NotPlain, match=why):
-        clean.plain(given, 1000)
+    with pytest.raises(storable.NotStorable, match=why):
+        storable.value(given, 1000)
 
 
 def test_a_value_that_holds_itself_is_refused() -> None:
     circle: dict[str, Any] = {}
     circle["self"] = circle
-    with pytest.raises(clean.NotPlain):
-        clean.plain(circle, 1000)
+    with pytest.raises(storable.NotStorable):
+        storable.value(circle, 1000)
 
 
 def test_the_copy_shares_nothing_with_what_was_given() -> None:
     given = {"a": [1, {"b": 2}]}
-    copied = clean.plain(given, 1000)
+    copied = storable.value(given, 1000)
     copied["a"][1]["b"] = 3
     assert given == {"a": [1, {"b": 2}]}
 
 
 def test_a_text_is_shortened_to_its_limit() -> None:
-    assert clean.text("abcdef", 6) == "abcdef"
-    assert clean.text("abcdefg", 6) == "abcde…"
+    assert storable.text("abcdef", 6) == "abcdef"
+    assert storable.text("abcdefg", 6) == "abcde…"

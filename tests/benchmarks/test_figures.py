@@ -8,17 +8,12 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from inturn.bench.bodies import Ran, gaps
-from benchmarks.figures import BARS, Bar, Figure, ratio, rounded
+from benchmarks.figures import BARS, Bar, Figure, Ran, gaps, ratio, rounded
 from benchmarks.figures import LOCKS as LOCK_BARS
 from benchmarks.figures import POLICIES as POLICY_BARS
 from benchmarks.figures import TURNS as TURN_BARS
-from inturn.bench.locks.subject import LOCKS
-from inturn.bench.picture import draw
-from inturn.bench.policies.subject import POLICIES
-from benchmarks.report import charts, show
-from inturn.bench.subject import Subject
-from inturn.bench.turns.subject import TURNS
+from benchmarks.report import charts, draw, show
+from benchmarks.subjects import LOCKS, POLICIES, TURNS, Subject
 
 FACTS = {
     "versions": {"python": "3.11.7", "redis-server": "7.0.15", "redis": "8.1.0"},
@@ -133,7 +128,7 @@ def test_every_chart_shows_a_figure_that_exists(subject: Subject, bars: dict[str
 
 @pytest.mark.parametrize("subject", [LOCKS, TURNS, POLICIES])
 def test_the_picture_is_well_formed_and_to_scale(subject: Subject) -> None:
-    drawn = draw(f"inturn bench {subject.name}", charts(some_figures(subject), subject.drawn), FACTS)
+    drawn = draw(f"inturn benchmarks: {subject.name}", charts(some_figures(subject), subject.drawn), FACTS)
     picture = ElementTree.fromstring(drawn)
     bars = [
         float(rect.attrib["width"]) for rect in picture.iter("{http://www.w3.org/2000/svg}rect") if "rx" in rect.attrib
@@ -142,7 +137,7 @@ def test_the_picture_is_well_formed_and_to_scale(subject: Subject) -> None:
     assert bars[1] / bars[0] == pytest.approx(1 / 30, rel=0.01)
     texts = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
     assert "<peer>" in texts
-    assert f"inturn bench {subject.name}" in texts
+    assert f"inturn benchmarks: {subject.name}" in texts
 
 
 def test_the_terminal_shows_what_was_missed_and_that_the_machine_was_busy() -> None:

@@ -1,4 +1,4 @@
-"""`inturn bench`: the shape of what it prints, and that it ends what it started."""
+"""`python -m benchmarks`: the shape of what it prints, its errors, and that it ends what it started."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 import redis
 
-from inturn.bench import place
+from benchmarks import machine
+from benchmarks.__main__ import main
 from benchmarks.figures import CONVERSATIONS, LOCKS, POLICIES, TURNS
-from inturn.cli.main import main
+from tests.servers import PrivateRedis
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.timeout(180)
 
-COMMAND = [sys.executable, "-m", "inturn.cli.main", "bench"]
+COMMAND = [sys.executable, "-m", "benchmarks"]
 TINY = ["--rounds", "1", "--scale", "0.01"]
 LONG = ["--rounds", "1000", "--scale", "0.01"]
 
@@ -37,7 +38,7 @@ def run_tiny(subject: str, picture: Path, redis_url: str) -> dict[str, Any]:
     options = ["--json", "--picture", str(picture), "--redis", redis_url]
     with redis.Redis.from_url(redis_url) as client:
         before = set(client.keys())
-        done = subprocess.run([*COMMAND, subject, *TINY, *options], capture_output=True, text=True, timeout=50)
+        done = subprocess.run([*COMMAND, subject, *TINY, *options], capture_output=True, text=True, timeout=150)
         assert done.returncode == 0, done.stderr
         assert set(client.keys()) - before == set()
     assert all(line.startswith("bench: ") for line in done.stderr.splitlines()), done.stderr
@@ -67,9 +68,10 @@ def test_a_tiny_run_of_the_locks_has_every_figure_and_leaves_nothing_in_the_serv
 
 
 def test_a_tiny_run_of_the_turns_has_every_figure_and_leaves_nothing_in_the_server(
-    tmp_path: Path, redis_url: str
+    tmp_path: Path, fresh_redis: PrivateRedis
 ) -> None:
-    document = run_tiny("turns", tmp_path / "turns.svg", redis_url)
+    """On a server of its own: it measures memory, and what other tests have left would come and go meanwhile."""
+    document = run_tiny("turns", tmp_path / "turns.svg", fresh_redis.url)
     details = document["details"]
     assert document["round_trips_per_turn"] == 2
     assert details["round_trips_per_turn"]["scripts_per_turn"] == 2
@@ -133,12 +135,26 @@ def test_ctrl_c_ends_the_benchmark_and_its_processes(subject: str, while_it: str
     assert not any(Path(f"/proc/{pid}").exists() for pid in started)
 
 
-def test_a_missing_peer_names_the_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_peer_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def version(package: str) -> str:
         if package == "pottery":
             raise PackageNotFoundError(package)
         return "1.0"
 
-    monkeypatch.setattr(place, "version", version)
-    assert main(["bench", "locks"]) == 2
-    assert "pip install 'inturn[bench]'" in capsys.readouterr().err
+    monkeypatch.setattr(machine, "version", version)
+    assert main(["locks"]) == 2
+    assert capsys.readouterr().err == "bench: this benchmark needs the package pottery; `make setup` installs it\n"
+
+
+@pytest.mark.parametrize(
+    ("picture", "part"), [("picture.png", ".svg"), ("no/such/folder/x.svg", "no/such/folder")]
+)  # fmt: skip
+def test_a_wrong_picture_is_one_sentence_and_code_2(
+    picture: str, part: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["locks", "--picture", picture]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("bench: ")
+    assert err.count("\n") == 1
+    assert part in err

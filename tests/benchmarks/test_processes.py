@@ -6,11 +6,9 @@ import os
 import subprocess
 import sys
 
-from inturn.bench.policies.cpus import in_first_half
+from benchmarks.processes import in_first_half
 
-MOVED = (
-    "import os; from inturn.bench.policies.cpus import move_to_second_half as m; m(); print(os.sched_getaffinity(0))"
-)
+MOVED = "import os; from benchmarks.processes import move_to_second_half as m; m(); print(os.sched_getaffinity(0))"
 
 
 def test_the_halves_are_apart_and_together_all_that_there_was() -> None:

@@ -8,8 +8,8 @@ from typing import Literal
 from playwright.sync_api import Locator, Page, expect
 
 from inturn import metrics
-from tests.browser.gated_agent import GatedAgent
 from tests.browser.chat_server import ChatServer
+from tests.browser.gated_agent import GatedAgent
 
 Policy = Literal["merge", "queue", "reject"]
 
@@ -50,7 +50,7 @@ class Chat:
         expect(self.theirs.first).to_be_visible()
 
     def write(self, text: str) -> Locator:
-        """Answers the bubble with its fate, without waiting for that."""
+        """Returns the bubble at once; what becomes of it is shown there later."""
         number = self.mine.count()
         self.field.fill(text)
         self.field.press("Enter")

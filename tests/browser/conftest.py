@@ -10,14 +10,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
-from inturn.services import MissingProgram
-from tests.servers.program import find_chromium
 from tests.browser.chat import Chat
-from tests.browser.gated_agent import GatedAgent
-from tests.browser.chromium import ARGUMENTS
 from tests.browser.chat_server import ChatServer
+from tests.browser.chromium import ARGUMENTS
+from tests.browser.gated_agent import GatedAgent
+from tests.servers import MissingProgram
+from tests.servers.program import find_chromium
 
 HERE = Path(__file__).parent
 REFUSED = "Failed to load resource"
@@ -42,6 +42,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
+    expect.set_options(timeout=30_000)  # a bound for a broken page; a busy machine must not reach it
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=ARGUMENTS)
         yield browser

@@ -1,4 +1,4 @@
-"""What can be measured of a page: contrast, names, sizes, overflow. Each answers a list of faults."""
+"""What can be measured of a page: contrast, names, sizes, overflow. Each returns a list of faults."""
 
 from __future__ import annotations
 

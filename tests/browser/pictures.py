@@ -15,11 +15,11 @@ from typing import Literal
 
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from tests.servers.program import find_chromium
 from tests.browser.chat import Chat
-from tests.browser.gated_agent import GatedAgent
-from tests.browser.chromium import ARGUMENTS
 from tests.browser.chat_server import ChatServer
+from tests.browser.chromium import ARGUMENTS
+from tests.browser.gated_agent import GatedAgent
+from tests.servers.program import find_chromium
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 Scheme = Literal["light", "dark"]

@@ -7,11 +7,11 @@ from itertools import pairwise
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser import measures as seeing
+from tests.browser import measures
 from tests.browser.cards import everything, said_with
 from tests.browser.chat import Chat
-from tests.browser.conftest import Watch
 from tests.browser.chat_server import ChatServer
+from tests.browser.conftest import Watch
 
 
 def _fill(chat: Chat) -> None:
@@ -21,7 +21,7 @@ def _fill(chat: Chat) -> None:
     chat.say("Show me everything")
     card = chat.log.get_by_role("form", name="A card of everything")
     card.get_by_role("button", name="Submit").click()
-    expect(card.get_by_text("Contact is needed.")).to_be_visible()
+    expect(card.get_by_text("Contact is required.")).to_be_visible()
     chat.agent.fails = True
     chat.expect_state(chat.write("Website"), "refused")
     chat.agent.fails = False
@@ -30,10 +30,10 @@ def _fill(chat: Chat) -> None:
 def test_everything_has_a_name_and_ids_are_unique(chat: Chat, watch: Watch) -> None:
     watch.is_refusal_expected = True
     _fill(chat)
-    assert seeing.nameless(chat.page) == []
-    assert seeing.duplicate_ids(chat.page) == []
+    assert measures.nameless(chat.page) == []
+    assert measures.duplicate_ids(chat.page) == []
     chat.page.get_by_role("button", name="New").click()
-    assert seeing.nameless(chat.page) == []
+    assert measures.nameless(chat.page) == []
 
 
 def test_the_page_has_its_landmarks(chat: Chat) -> None:
@@ -56,7 +56,7 @@ def test_the_keyboard_reaches_everything_in_order_and_shows_where_it_is(chat: Ch
     stops = []
     for _ in range(10):
         chat.page.keyboard.press("Tab")
-        name, is_seen = seeing.focus(chat.page)
+        name, is_seen = measures.focus(chat.page)
         assert is_seen, f"{name} has no visible focus"
         stops.append(name)
     race = ["race-1", "race-2", "race-3", "race-go"]
@@ -97,17 +97,17 @@ def test_all_text_has_enough_contrast(chat: Chat, watch: Watch, scheme: str) -> 
     watch.is_refusal_expected = True
     chat.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light", reduced_motion="reduce")
     _fill(chat)
-    assert seeing.contrast_faults(chat.page) == []
+    assert measures.contrast_faults(chat.page) == []
     chat.page.get_by_role("button", name="New").click()
-    assert seeing.contrast_faults(chat.page) == []
+    assert measures.contrast_faults(chat.page) == []
     chat.page.goto(f"{chat.server.url}/docs")
     expect(chat.page.locator(".operation").first).to_be_visible()
-    assert seeing.contrast_faults(chat.page) == []
+    assert measures.contrast_faults(chat.page) == []
 
 
 def test_the_measure_of_contrast_finds_a_fault(chat: Chat) -> None:
     chat.page.evaluate("document.getElementById('title').style.color = '#aaa'")
-    assert len(seeing.contrast_faults(chat.page)) == 1
+    assert len(measures.contrast_faults(chat.page)) == 1
 
 
 def test_who_wants_no_motion_gets_none(browser: Browser, server: ChatServer) -> None:

@@ -1,4 +1,4 @@
-"""Writing while the agent still answers: refused and tried again, waiting, or merged, as the policy says."""
+"""Writing while the agent is still answering: refused and tried again, waiting, or merged, as the policy says."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_in_a_queue_each_message_waits_and_gets_an_answer_of_its_own(chat: Chat)
     chat.agent.open()
     for answered in (first, second):
         chat.expect_state(answered, "answered")
-    expect(second).to_contain_text("after it had waited")
+    expect(second).to_contain_text("after waiting")
     chat.expect_collected(name="Ada Lovelace")
     assert chat.agent.asked == ["Hello there", "I am Ada Lovelace"]
 

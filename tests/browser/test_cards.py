@@ -79,7 +79,7 @@ def test_every_part_of_a_card_is_shown(chat: Chat) -> None:
     card = chat.log.get_by_role("form", name="A card of everything")
     expect(card.locator("b")).to_have_text("strong")
     expect(card.get_by_role("img", name="A dot")).to_be_visible()
-    assert card.get_by_role("img").evaluate("img => img.complete && img.naturalWidth") == 1
+    expect(card.get_by_role("img")).to_have_js_property("naturalWidth", 1)
     expect(card.locator(".facts dd")).to_have_text("2026-11-02")
     for words in ("inside", "left", "right", "a chart, in words"):
         expect(card.get_by_text(words, exact=True)).to_be_visible()
@@ -96,8 +96,8 @@ def test_every_input_is_checked_and_sent(chat: Chat) -> None:
     card.get_by_label("People").fill("500")
     card.get_by_role("button", name="Submit").click()
     expect(card.get_by_text("Three letters.")).to_be_visible()
-    expect(card.get_by_text("People does not fit.")).to_be_visible()
-    expect(card.get_by_text("Contact is needed.")).to_be_visible()
+    expect(card.get_by_text("People is not valid.")).to_be_visible()
+    expect(card.get_by_text("Contact is required.")).to_be_visible()
     card.get_by_label("Code").fill("ABC")
     card.get_by_label("People").fill("12")
     card.get_by_label("Since").fill("2026-11-02")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import expect
+import pytest
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.chat import Chat
+from tests.browser.chat_server import ChatServer
 from tests.browser.conftest import Watch
 
 ANSWERS = [
@@ -87,6 +89,31 @@ def test_shift_and_enter_begin_a_new_line_and_blanks_are_not_sent(chat: Chat) ->
     expect(chat.mine).to_have_count(1)
 
 
+@pytest.mark.parametrize("edit", ["", ", ada@example.com"], ids=["as it was entered", "edited after that"])
+def test_what_is_entered_before_the_conversation_has_begun_is_not_lost(
+    page: Page, server: ChatServer, edit: str
+) -> None:
+    chat, held = Chat(page, server), list[Route]()
+    page.route("**/api/v1/workflow-definitions", lambda route: held.append(route))
+    with page.expect_request("**/api/v1/workflow-definitions"):
+        page.goto(server.url)
+    chat.field.fill("I am Ada Lovelace")
+    chat.field.press("Enter")
+    expect(chat.field).to_have_value("I am Ada Lovelace")
+    if edit:  # then it is not sent as long as its writer is not done with it
+        chat.field.press_sequentially(edit)
+    expect(page.get_by_role("button", name="Send all at once")).to_be_disabled()
+    (route,) = held
+    route.continue_()
+    expect(chat.theirs.first).to_be_visible()
+    if edit:
+        expect(chat.field).to_have_value(f"I am Ada Lovelace{edit}")
+        chat.field.press("Enter")
+    chat.expect_collected(name="Ada Lovelace", **({"email": "ada@example.com"} if edit else {}))
+    expect(chat.field).to_have_value("")
+    expect(chat.mine).to_have_count(1)
+
+
 def test_text_grows_while_it_is_streamed_and_is_read_out_as_a_whole(chat: Chat) -> None:
     chat.agent.hold(after=1)
     before = chat.theirs.count()
@@ -95,7 +122,7 @@ def test_text_grows_while_it_is_streamed_and_is_read_out_as_a_whole(chat: Chat) 
     expect(draft).to_have_text(re.compile(r"\S"))
     beginning = draft.inner_text().strip()
     chat.expect_state(bubble, "writing")
-    # what is being written is hidden from whoever hears the log
+    # what is being written is hidden from screen readers
     assert beginning not in chat.log.aria_snapshot()
     expect(chat.theirs).to_have_count(before)
     expect(chat.page.get_by_role("status").filter(has_text="being written")).to_have_count(1)

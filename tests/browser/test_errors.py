@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from inturn.services import PrivateRedis
 from tests.browser.chat import Chat
+from tests.browser.chat_server import ChatServer
 from tests.browser.conftest import Watch
 from tests.browser.gated_agent import GatedAgent
-from tests.browser.chat_server import ChatServer
+from tests.servers import PrivateRedis
 
 KEY = "a-key-of-sixteen-or-more"
 

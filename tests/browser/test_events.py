@@ -8,7 +8,7 @@ from tests.browser.chat import Chat
 
 READ = """
 async ([text, size]) => {
-  const { readEvents } = await import("/page/events.js");
+  const { readEvents } = await import("/page/api.js");
   const bytes = new TextEncoder().encode(text);
   const body = new ReadableStream({
     start(controller) {

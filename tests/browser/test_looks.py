@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from inturn.agents.activity import Activity
-from tests.browser import measures as seeing
+from tests.browser import measures
 from tests.browser.cards import everything, said_with
 from tests.browser.chat import Chat
 
@@ -23,25 +23,25 @@ def test_nothing_is_wider_than_the_window(chat: Chat, width: int) -> None:
     chat.page.set_viewport_size({"width": width, "height": 640})
     chat.say("I am Ada Lovelace, ada@example.com")
     expect(chat.page.get_by_role("group", name="Suggested answers")).to_be_visible()
-    assert seeing.overflow(chat.page) == []
+    assert measures.overflow(chat.page) == []
     chat.agent.says = said_with(*everything(), text="A" * 400)
     chat.say("B" * 400)
-    assert seeing.overflow(chat.page) == []
+    assert measures.overflow(chat.page) == []
     chat.page.get_by_role("button", name="New").click()
-    assert seeing.overflow(chat.page) == []
+    assert measures.overflow(chat.page) == []
     chat.page.keyboard.press("Escape")
     if width < 960:
         chat.page.get_by_role("button", name="Details").click()
         expect(chat.page.get_by_role("button", name="Close")).to_be_focused()
-        assert seeing.overflow(chat.page) == []
+        assert measures.overflow(chat.page) == []
     chat.page.goto(f"{chat.server.url}/docs")
     expect(chat.page.locator(".operation").first).to_be_visible()
-    assert seeing.overflow(chat.page) == []
+    assert measures.overflow(chat.page) == []
 
 
 def test_the_measure_of_overflow_finds_a_fault(chat: Chat) -> None:
     chat.page.evaluate("document.getElementById('title').style.minInlineSize = '3000px'")
-    assert seeing.overflow(chat.page) != []
+    assert measures.overflow(chat.page) != []
 
 
 @pytest.mark.parametrize(("width", "height"), [(640, 400), (740, 360), (320, 256)])
@@ -52,8 +52,8 @@ def test_at_200_and_400_percent_there_is_room_for_what_is_said(chat: Chat, width
     expect(chat.page.get_by_role("group", name="Suggested answers")).to_be_visible()
     room = chat.page.locator(".scroller").evaluate("scroller => scroller.clientHeight")
     assert room >= 0.38 * height
-    assert seeing.overflow(chat.page) == []
-    assert seeing.small_targets(chat.page) == []
+    assert measures.overflow(chat.page) == []
+    assert measures.small_targets(chat.page) == []
     expect(chat.page.locator("#step")).to_contain_text("Step 2 of 4")
 
 
@@ -88,9 +88,9 @@ def test_only_the_messages_scroll(chat: Chat) -> None:
 def test_targets_are_large_enough_for_fingers(chat: Chat) -> None:
     chat.page.set_viewport_size({"width": 320, "height": 640})
     chat.say("I am Ada Lovelace, ada@example.com")
-    assert seeing.small_targets(chat.page) == []
+    assert measures.small_targets(chat.page) == []
     chat.page.get_by_role("button", name="Details").click()
-    assert seeing.small_targets(chat.page) == []
+    assert measures.small_targets(chat.page) == []
 
 
 def test_the_dark_has_colours_of_its_own(chat: Chat) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser import measures as seeing
-from tests.browser.gated_agent import GatedAgent
+from tests.browser import measures
 from tests.browser.chat_server import ChatServer
+from tests.browser.gated_agent import GatedAgent
 
 METHODS = ("get", "post", "put", "patch", "delete")
 
@@ -29,7 +29,7 @@ def test_every_operation_is_listed_under_its_tag(docs: Page, server: ChatServer)
     assert sorted(shown) == sorted(listed)
     assert docs.locator("#contents a").count() == len(listed)
     expect(docs.get_by_role("heading", level=2, name="Workflows").first).to_be_visible()
-    # the description has line breaks where its source has them, which are none of the text
+    # the line breaks of the source are not line breaks of the text
     assert "\n" in described["info"]["description"]
     assert "\n" not in docs.locator("#about").inner_text()
 
@@ -64,8 +64,8 @@ def test_a_stream_can_be_tried(docs: Page, server: ChatServer) -> None:
 
 
 def test_the_reference_can_be_used_by_everybody(docs: Page) -> None:
-    assert seeing.nameless(docs) == []
-    assert seeing.duplicate_ids(docs) == []
+    assert measures.nameless(docs) == []
+    assert measures.duplicate_ids(docs) == []
     expect(docs.get_by_role("heading", level=1)).to_have_text("inturn API reference")
 
 

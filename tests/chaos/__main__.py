@@ -1,6 +1,7 @@
 """`python -m tests.chaos`: the long form, for locks; with `--lanes` for lanes.
 
-Ends with 1 on any violation of ours, or if what people copy from a blog was not caught.
+Ends with 1 on any violation of ours, or if what people copy from a blog was not caught. The seed of a violation is kept
+as a case, which `make test` runs again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tests.chaos.checker import count
 from tests.chaos.lanes.command import run_lanes
 from tests.chaos.report import Pair, is_good, show
 from tests.chaos.scenario import SCENARIOS, Result, Run, Scenario
+from tests.kept_cases import keep
 
 SHORTEST_S = 4.0
 """No scenario runs for less: a stop past the ttl, and what follows, takes that long."""
@@ -59,6 +61,8 @@ async def main() -> int:
     pairs = []
     for number, scenario in enumerate(chosen):
         ours = await play(scenario, "inturn", seconds, seed + number, console)
+        if ours.violations:
+            keep(f"chaos locks {scenario.store} {scenario.name}", seed + number)
         naive = await play(scenario, "naive", seconds, seed + number, console)
         pairs.append(Pair(scenario, ours, naive))
     show(pairs, console)

@@ -50,7 +50,7 @@ class Crew:
 
     async def start(self) -> None:
         self._keep_up()
-        await self._until(lambda: all(self._says(pid, "started") for pid in self._workers), 20, "start")
+        await self._until(lambda: all(self._says(pid, "started") for pid in self._workers), 40, "start")
         if self._replaces:
             self._keeping = asyncio.get_running_loop().create_task(self._keep())
 
@@ -131,7 +131,7 @@ class Crew:
         # one that was killed just now may not be gone yet, and would be taken for one that lives
         await self._until(lambda: not any(self.is_ours(pid) for pid in self._killed), 10, "die")
         self._keep_up()
-        await self._until(lambda: all(self._says(pid, "started") for pid in self._workers), 20, "start")
+        await self._until(lambda: all(self._says(pid, "started") for pid in self._workers), 40, "start")
 
     async def end(self) -> None:
         """Every worker closes in good order."""

@@ -15,11 +15,11 @@ from typing import Protocol
 import redis
 
 from inturn.errors import StoreUnavailable
-from inturn.services import PrivateRedis
 from tests.chaos import aof
 from tests.chaos.crew import Crew
 from tests.chaos.history import Recorder, now
 from tests.chaos.proxy import Proxy
+from tests.servers import PrivateRedis
 
 
 class Setting(Protocol):

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from inturn.store.sqlite.address import Address
+from inturn.store.sqlite.connection import Address
 
 NAMES = (("m0", 1), ("m1", 1), ("m2", 1), ("m3", 1), ("s0", 3))
 """Names and capacities: four locks and a semaphore."""

@@ -13,6 +13,8 @@ import re
 from types import TracebackType
 from typing import Self
 
+from tests.waiting import until
+
 CHUNK = 65536
 PROCESS = re.compile(rb"(\d+):[0-9a-f]{8}")
 """How processes name themselves in their requests: ours and the naive lock's."""
@@ -45,6 +47,17 @@ class Connection:
         """Only the client sees it; what it has sent is under way."""
         self.writers[0].transport.abort()
 
+    async def lose_client(self) -> None:
+        """Until a call is held back; then its caller loses the connection, and the call is under way."""
+        await until(lambda: self.held_back)
+        self.abort_client()
+
+    async def deliver(self) -> None:
+        """What was held back arrives, and the server has answered it, though nobody hears that."""
+        before = self.answered
+        self.request_flows.set()
+        await until(lambda: self.answered > before)
+
 
 class Proxy:
     """Listens on a free port of its own; `async with Proxy(port) as proxy: proxy.port`."""
@@ -71,6 +84,11 @@ class Proxy:
     @property
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def has_cut_reply(self) -> bool:
+        """Whether what `cut_reply_to` asked for has happened."""
+        return self.cut_reply_to is None
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)

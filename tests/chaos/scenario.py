@@ -11,7 +11,6 @@ from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from inturn.services import PrivateRedis
 from tests.chaos import aftermath, faults
 from tests.chaos.checker import Rules, Violation, check
 from tests.chaos.crew import Crew
@@ -19,6 +18,7 @@ from tests.chaos.doors import InTurnDoor, open_door
 from tests.chaos.history import History, Recorder, read
 from tests.chaos.load import Load
 from tests.chaos.proxy import Proxy
+from tests.servers import PrivateRedis
 
 WORKERS = 4
 

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from inturn import InTurn
-from tests.acceptance.soon import soon_waiting
 from tests.chaos import aftermath
 from tests.chaos.load import Load
+from tests.waiting import until_waiters
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ async def test_a_name_that_somebody_keeps_is_stuck(app: InTurn, other: InTurn, l
 async def test_a_waiter_that_is_left_behind_is_found(app: InTurn, other: InTurn, load: Load) -> None:
     await other.lock("m1", owner="holder").acquire()
     waiting = asyncio.create_task(other.lock("m1").acquire())
-    await soon_waiting(app, 1, "m1")
+    await until_waiters(app, "m1", 1)
     assert any("place" in text or "queue" in text for text in aftermath.leftovers(load))
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from inturn.services import PrivateRedis
 from tests.chaos.aof import mend, whole_length
+from tests.servers import PrivateRedis
 
 
 @pytest.fixture

@@ -10,8 +10,9 @@ import pytest
 from tests.chaos.checker import count
 from tests.chaos.lanes.report import MUST_BE_CAUGHT
 from tests.chaos.lanes.scenario import SCENARIOS, Run, Scenario
+from tests.kept_cases import seeds_of
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.timeout(180)  # they are a load, and may run beside others
 
 SEED = 7
 WORKERS = 4
@@ -35,6 +36,13 @@ async def test_nothing_is_lost_doubled_or_out_of_order_under_faults() -> None:
     assert sum(result.joined for result in results) > 5, "too little was merged, interrupted or steered"
     written_off = {why for result in results for why in result.found.written_off.values()}
     assert written_off == {"superseded", "cancelled"}
+
+
+async def test_nothing_is_lost_doubled_or_out_of_order_where_it_was_before() -> None:
+    for scenario in SCENARIOS:
+        for seed in seeds_of(f"chaos lanes {scenario.store} {scenario.name}"):
+            result = await Run(scenario, "inturn", 6.0, seed, WORKERS, LANES).play()
+            assert result.violations == [], f"see {result.kept}"
 
 
 async def test_the_common_recipe_is_caught_by_the_same_checker() -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from tests.chaos.checker import count
 from tests.chaos.scenario import SCENARIOS, Run, Scenario
+from tests.kept_cases import seeds_of
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.timeout(180)  # they are a load, and may run beside others
 
 SEED = 7
 WORKERS = 3
@@ -31,6 +32,13 @@ async def test_no_violation_under_faults(runs: list[tuple[str, str, float]]) -> 
         assert result.violations == [], f"see {result.kept}"
         assert len(result.history.holds) > 20, "too little happened to prove anything"
         assert sum(result.faults.values()) > 3
+
+
+async def test_no_violation_where_there_was_one_before() -> None:
+    for scenario in SCENARIOS:
+        for seed in seeds_of(f"chaos locks {scenario.store} {scenario.name}"):
+            result = await Run(scenario, "inturn", 4.0, seed, WORKERS).play()
+            assert result.violations == [], f"see {result.kept}"
 
 
 async def test_the_naive_lock_is_caught_by_the_same_checker() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -70,6 +71,11 @@ def one_sentence(err: str) -> str:
     assert err.count("\n") == 1
     assert "Traceback" not in err
     return err
+
+
+def field_lists(help_text: str) -> list[list[str]]:
+    """Every `{name, name, ...}` of a help."""
+    return [re.split(r",\s+", names) for names in re.findall(r"\{(\w+(?:,\s+\w+)+)\}", help_text)]
 
 
 def in_terminal(command: list[str], answer: str) -> tuple[int, str, str]:

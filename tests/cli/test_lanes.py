@@ -1,9 +1,10 @@
-"""`inturn lanes ls`, `show`, `pause`, `resume`, `clear`: both forms, exit codes, one-sentence errors."""
+"""`inturn lanes`: lanes and dead letters, in both forms; exit codes, one-sentence errors."""
 
 from __future__ import annotations
 
 import os
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,13 @@ import pytest
 
 from inturn import Turn
 from inturn.cli.main import main
-from inturn.services import free_port
-from inturn.terminal.show import pretty
-from tests.cli.conftest import Captured, Shop, in_terminal, one_sentence
+from inturn.lanes.admin import DeadLetter, LaneInfo, LaneSummary, MessageInfo
+from tests.cli.conftest import Captured, Shop, field_lists, in_terminal, one_sentence
+from tests.servers import free_port
 
 
 def test_ls_says_that_there_is_nothing(shop: Shop) -> None:
-    assert shop.say("ls") == (0, "Nothing runs, and nothing waits.\n", "")
+    assert shop.say("ls") == (0, "Nothing is running, and nothing is waiting.\n", "")
     assert shop.json("ls") == {"lanes": []}
 
 
@@ -72,12 +73,12 @@ def test_show_tells_the_state_and_the_messages_in_order(shop: Shop) -> None:
     assert out.startswith("user:1 (waiting)\n")
     assert '"last": "a"' in out
     assert "state, version 1, does not expire while it is in use:" in out
-    assert "waiting, 2:" in out
+    assert "waiting (2):" in out
     (row,) = [" ".join(line.split()) for line in out.splitlines() if line.split()[:2] == ["order", "b"]]
     assert "in 1 min" in row
     assert "Retry: not yet" in row
     assert [message["id"] for message in shop.json("show", "user:1", "--limit", "1")["lane"]["messages"]] == ["b"]
-    assert "the first 1 of 2" in shop.say("show", "user:1", "--limit", "1")[1]
+    assert "waiting (the first 1 of 2):" in shop.say("show", "user:1", "--limit", "1")[1]
 
 
 def test_show_of_an_idle_lane_tells_when_its_state_expires(shop: Shop) -> None:
@@ -86,7 +87,7 @@ def test_show_of_an_idle_lane_tells_when_its_state_expires(shop: Shop) -> None:
     _, out, _ = shop.say("show", "user:1")
     assert out.startswith("user:1 (idle)\n")
     assert "expires in 23 h 59 min" in out or "expires in 24 h 0 min" in out
-    assert out.endswith("Nothing waits.\n")
+    assert out.endswith("Nothing is waiting.\n")
     assert 86000 < shop.json("show", "user:1")["lane"]["state_expires_in_s"] <= 86400
 
 
@@ -123,19 +124,13 @@ def test_show_of_what_is_not_there_is_code_1(shop: Shop) -> None:
     assert shop.json("show", "user:404", code=1) == {"lane": None}
 
 
-def test_a_long_state_is_cut_for_people() -> None:
-    text = pretty({"words": ["word"] * 1000})
-    assert len(text) < 2100
-    assert text.endswith("characters more (--json shows all of it)")
-
-
 def test_pause_and_resume(shop: Shop) -> None:
     code, out, _ = shop.say("pause", "user:1", "--why", "deploying")
     assert code == 0
     assert "inturn lanes resume user:1" in out
     assert (shop.app.lanes.inspect("user:1").status, shop.app.lanes.inspect("user:1").why) == ("paused", "deploying")
     assert shop.json("pause", "user:1") == {"key": "user:1", "paused": True}
-    assert shop.say("resume", "user:1") == (0, "user:1 goes on.\n", "")
+    assert shop.say("resume", "user:1") == (0, "user:1 was resumed.\n", "")
     code, out, err = shop.say("resume", "user:1")
     assert (code, out) == (1, "")
     assert "was not stopped" in one_sentence(err)
@@ -170,7 +165,7 @@ def test_clear_asks_in_a_terminal(shop: Shop, answer: str, code: int) -> None:
     shop.submit("a")
     got, _, err = in_terminal(shop.command("clear", "user:1", "--json"), answer)
     assert got == code
-    assert "user:1 has 1 waiting, and no state. Remove it all for good? [y/N]" in err
+    assert "user:1 has 1 message waiting, and no state. Remove it all for good? [y/N]" in err
     assert shop.app.lanes.inspect("user:1").waiting == (0 if code == 0 else 1)
 
 
@@ -224,5 +219,95 @@ def test_a_key_cannot_steer_the_terminal(shop: Shop) -> None:
 def test_help_documents_the_json(capsys: Captured) -> None:
     assert main(["lanes", "ls", "--help"]) == 0
     out, _ = capsys.readouterr()
-    for field in ("is_unhandled", "state_expires_in_s", "due_in_s", "replayed", "died_at"):
-        assert field in out
+    documented = field_lists(out)
+    for kind in (LaneSummary, LaneInfo, MessageInfo, DeadLetter):
+        assert [field.name for field in fields(kind)] in documented
+    for field in ("paused", "resumed", "cleared", "replayed", "dropped"):
+        assert f'"{field}"' in out
+
+
+# -- dead letters ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def buried(shop: Shop) -> Shop:
+    """Three dead letters, of two handlers, in two lanes."""
+    shop.submit("a", user=1, how="stop")
+    shop.submit("b", user=1, handler="other")
+    shop.submit("c", user=2, how="stop")
+    shop.drain()
+    return shop
+
+
+def ids(shop: Shop) -> list[str]:
+    return sorted(letter.id for letter in shop.app.dead_letters.list())
+
+
+def test_dead_lists_the_letters(buried: Shop) -> None:
+    letters = buried.json("dead")["dead"]
+    assert sorted(letter["id"] for letter in letters) == ["a", "b", "c"]
+    fields = {"key", "handler", "id", "body", "attempts", "accepted_at", "died_at", "errors"}
+    assert [set(letter) for letter in letters] == [fields] * 3
+    assert len(buried.json("dead", "--limit", "2")["dead"]) == 2
+    code, out, _ = buried.say("dead")
+    assert code == 0
+    assert out.splitlines()[0].split() == ["key", "handler", "id", "attempts", "died", "last", "error"]
+    assert "KeyError: 'other'" in " ".join(out.split())
+    assert "\x1b" not in out
+
+
+def test_dead_says_that_there_are_none(shop: Shop) -> None:
+    assert shop.say("dead") == (0, "There are no dead letters.\n", "")
+    assert shop.json("dead") == {"dead": []}
+
+
+def test_dead_shows_one_whole(buried: Shop) -> None:
+    letter = buried.json("dead", "user:1", "other", "b")["dead_letter"]
+    assert letter["body"] == {"user": 1, "id": "b", "how": ""}
+    assert letter["errors"][0]["type"] == "KeyError"
+    code, out, _ = buried.say("dead", "user:1", "order", "a")
+    assert code == 0
+    assert out.startswith("message 'a' of handler 'order' in lane 'user:1'\n")
+    assert '"how": "stop"' in out
+    assert "attempt 1 at " in out
+    assert "Traceback (most recent call last):" in out
+    assert 'raise Stop("it is \\x1b[31mbroken")' in out
+    assert any(len(line) > 90 for line in out.splitlines()), "a traceback is not broken into the terminal's width"
+    assert "\x1b" not in out
+
+
+@pytest.mark.parametrize("action", ["dead", "replay", "drop"])
+def test_a_letter_that_is_not_there_is_code_1(buried: Shop, action: str) -> None:
+    code, out, err = buried.say(action, "user:1", "order", "zzz")
+    assert (code, out) == (1, "")
+    assert "inturn lanes dead lists them all" in one_sentence(err)
+    empty = {"dead": {"dead_letter": None}, "replay": {"replayed": 0}, "drop": {"dropped": 0}}[action]
+    assert buried.json(action, "user:1", "order", "zzz", code=1) == empty
+
+
+def test_replay_and_drop_of_one(buried: Shop) -> None:
+    assert buried.say("replay", "user:1", "order", "a") == (0, "1 dead letter was replayed.\n", "")
+    assert buried.app.lanes.inspect("user:1").messages[0].id == "a"
+    assert buried.json("drop", "user:1", "other", "b") == {"dropped": 1}
+    assert ids(buried) == ["c"]
+
+
+def test_replay_and_drop_of_all(buried: Shop) -> None:
+    assert buried.json("replay", "--all", "--handler", "other") == {"replayed": 1}
+    assert ids(buried) == ["a", "c"]
+    assert buried.say("drop", "--all", "--handler", "nobody", "--yes") == (0, "0 dead letters were dropped.\n", "")
+    assert buried.json("replay", "--all") == {"replayed": 2}
+    assert ids(buried) == []
+    buried.drain()
+    assert ids(buried) == ["a", "b", "c"]
+    assert buried.json("drop", "--all", "--yes") == {"dropped": 3}
+    assert ids(buried) == []
+
+
+@pytest.mark.parametrize(("answer", "left"), [("y", 0), ("n", 1)])
+def test_dropping_all_asks_in_a_terminal(shop: Shop, answer: str, left: int) -> None:
+    shop.submit("a", how="stop")
+    shop.drain()
+    _, _, err = in_terminal(shop.command("drop", "--all"), answer)
+    assert "Drop 1 dead letter for good? [y/N]" in err
+    assert len(shop.app.dead_letters.list()) == left

@@ -1,35 +1,28 @@
-"""The `inturn` command: what it prints, in both forms, its exit codes, and its one-sentence errors."""
+"""`inturn locks ls`, `show`, `release`: both forms, exit codes, one-sentence errors."""
 
 from __future__ import annotations
 
 import json
 import os
 import pty
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from inturn import sync
 from inturn.cli.main import main
-from inturn.services import free_port
-from inturn.terminal.show import duration, printable
+from inturn.locks.admin import HolderInfo, LockInfo, WaiterInfo
+from tests.cli.conftest import Captured, field_lists, one_sentence
+from tests.servers import free_port
 
 HOLDER = {"owner", "host", "pid", "fence", "held_s", "weight", "ends_in_s"}
 WAITER = {"owner", "host", "pid", "waited_s", "priority", "weight"}
-
-Captured = pytest.CaptureFixture[str]
-
-
-@pytest.fixture(autouse=True)
-def a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The default store is a file in the current folder."""
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
@@ -47,13 +40,6 @@ def name(namespace: str) -> str:
 def told(captured: Captured) -> tuple[str, str]:
     out, err = captured.readouterr()
     return out, err
-
-
-def one_sentence(err: str) -> str:
-    assert err.startswith("inturn: ")
-    assert err.count("\n") == 1
-    assert "Traceback" not in err
-    return err
 
 
 def wait_until_queued(app: sync.InTurn, name: str, count: int) -> None:
@@ -219,7 +205,7 @@ def test_release_asks_in_a_terminal(sqlite_url: str, answer: str, code: int) -> 
             os.close(ours)
             os.close(theirs)
         assert asking.returncode == code
-        assert "0 waiting. Take it away? [y/N]" in err
+        assert "with 0 waiting. Force-release it? [y/N]" in err
         assert (app.locks.inspect("asked") is None) == (code == 0)
         assert (json.loads(out) if out else None) == ({"name": "asked", "released": 1} if code == 0 else None)
 
@@ -227,40 +213,10 @@ def test_release_asks_in_a_terminal(sqlite_url: str, answer: str, code: int) -> 
 # -- errors ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("arguments", "part"),
-    [
-        ([], "COMMAND"),
-        (["locks"], "ACTION"),
-        (["locks", "show"], "NAME"),
-        (["locks", "burn"], "burn"),
-        (["locks", "ls", "--url", "mysql://x"], "mysql"),
-        (["locks", "ls", "--url", "nonsense"], "scheme"),
-        (["locks", "ls", "--url", "sqlite:////no/such/folder/x.db"], "/no/such/folder"),
-        (["locks", "ls", "--url", "sqlite:///:memory:"], ":memory:"),
-        (["bench", "locks", "--picture", "picture.png"], ".svg"),
-        (["bench", "locks", "--picture", "no/such/folder/x.svg"], "no/such/folder"),
-    ],
-)
-def test_wrong_usage_is_one_sentence_and_code_2(arguments: list[str], part: str, capsys: Captured) -> None:
-    assert main(arguments) == 2
-    out, err = told(capsys)
-    assert out == ""
-    assert part in one_sentence(err)
-
-
 @pytest.mark.parametrize("name", ["", "x" * 513])
 def test_a_bad_name_is_refused(app: sync.InTurn, store_url: str, name: str, capsys: Captured) -> None:
     assert main(["locks", "show", name, "--url", store_url]) == 2
     assert "name=" in one_sentence(told(capsys)[1])
-
-
-def test_a_wrong_setting_is_named(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("INTURN_URL", "ftp://user:secret@host/")
-    assert main(["locks", "ls"]) == 2
-    err = one_sentence(told(capsys)[1])
-    assert "INTURN_URL" in err
-    assert "secret" not in err
 
 
 def test_a_store_that_is_away_is_code_1_and_shows_no_password(capsys: Captured) -> None:
@@ -272,86 +228,17 @@ def test_a_store_that_is_away_is_code_1_and_shows_no_password(capsys: Captured) 
     assert "secret" not in err
 
 
-def test_looking_at_a_store_does_not_make_one(capsys: Captured) -> None:
+def test_looking_at_a_store_does_not_make_one(
+    capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the default store is a file in the current folder
     assert main(["locks", "ls"]) == 1
     assert "there is no store at" in one_sentence(told(capsys)[1])
     assert not Path("inturn.db").exists()
 
 
-def test_ctrl_c_ends_without_a_traceback(sqlite_url: str) -> None:
-    with sync.InTurn(sqlite_url) as app, app.lock("asked"):
-        ours, theirs = pty.openpty()
-        try:
-            asking = subprocess.Popen(
-                [sys.executable, "-m", "inturn.cli.main", "locks", "release", "asked", "--url", sqlite_url],
-                stdin=theirs,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-            )
-            assert asking.stderr is not None
-            asked = b""
-            while not asked.endswith(b"[y/N] "):
-                asked += os.read(asking.stderr.fileno(), 1000)
-            asking.send_signal(signal.SIGINT)
-            _, err = asking.communicate(timeout=20)
-        finally:
-            os.close(ours)
-            os.close(theirs)
-        assert asking.returncode == 130
-        assert b"Traceback" not in err
-        assert app.locks.inspect("asked") is not None
-
-
-def test_a_reader_that_has_seen_enough_is_no_error(sqlite_url: str) -> None:
-    with sync.InTurn(sqlite_url) as app:
-        for number in range(200):
-            app.lock(f"a-rather-long-name-for-a-lock-{number}").acquire()
-        listing = subprocess.Popen(
-            [sys.executable, "-m", "inturn.cli.main", "locks", "ls", "--json", "--url", sqlite_url],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        assert listing.stdout is not None
-        listing.stdout.close()
-        assert listing.stderr is not None
-        assert listing.stderr.read() == b""
-        listing.stderr.close()
-        assert listing.wait(20) == 1
-
-
-# -- the rest --------------------------------------------------------------------------------------------------------
-
-
-def test_the_installed_command_tells_its_version() -> None:
-    command = Path(sys.executable).with_name("inturn")
-    done = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout == "inturn 0.1.0\n"
-
-
-def test_help_does_not_import_what_only_some_commands_need(capsys: Captured) -> None:
-    script = (
-        "import sys; from inturn.cli import main; code = main(['--help']); "
-        "heavy = {'redis', 'rich', 'inturn.demo', 'inturn.bench', 'inturn.services'} & set(sys.modules); "
-        "sys.exit(str(heavy) if heavy or code else 0)"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "locks" in done.stdout
-
-
 def test_help_documents_the_json(capsys: Captured) -> None:
     assert main(["locks", "ls", "--help"]) == 0
-    out, _ = told(capsys)
-    for field in HOLDER | WAITER:
-        assert field in out
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.04, "0.0 s"), (9.94, "9.9 s"), (59.4, "59 s"), (59.6, "1 min 0 s"), (7322, "2 h 2 min")]
-)
-def test_durations_read_as_people_say_them(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
-
-
-def test_text_that_can_be_printed_stays_as_it_is() -> None:
-    assert printable("repo:acme/зал 7") == "repo:acme/зал 7"
+    documented = field_lists(told(capsys)[0])
+    for kind in (LockInfo, HolderInfo, WaiterInfo):
+        assert [field.name for field in fields(kind)] in documented

@@ -1,4 +1,4 @@
-"""`--watch`: live in a terminal, line by line elsewhere."""
+"""What a command prints: `--watch` is live in a terminal and line by line elsewhere; how values read."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from inturn.cli.output import duration, pretty, printable
 from tests.cli.conftest import Shop
 
 
@@ -78,4 +79,25 @@ def test_watch_without_a_terminal_prints_again_and_again(shop: Shop) -> None:
     with started(shop.command("ls", "--watch"), stdout=subprocess.PIPE, text=True) as watching:
         assert watching.stdout is not None
         lines = [watching.stdout.readline() for _ in range(3)]
-        assert lines == ["Nothing runs, and nothing waits.\n", "\n", "Nothing runs, and nothing waits.\n"]
+        assert lines == [
+            "Nothing is running, and nothing is waiting.\n",
+            "\n",
+            "Nothing is running, and nothing is waiting.\n",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.04, "0.0 s"), (9.94, "9.9 s"), (59.4, "59 s"), (59.6, "1 min 0 s"), (7322, "2 h 2 min")]
+)
+def test_durations_read_as_people_say_them(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_text_that_can_be_printed_stays_as_it_is() -> None:
+    assert printable("repo:acme/зал 7") == "repo:acme/зал 7"
+
+
+def test_a_long_state_is_cut_for_people() -> None:
+    text = pretty({"words": ["word"] * 1000})
+    assert len(text) < 2100
+    assert text.endswith("more characters (--json shows all of it)")

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from inturn.cli.main import main
+from inturn.cli.serve import _listening
 from inturn.lanes.runtime import Runtime
 from inturn.lanes.worker import Worker
-from inturn.cli.serve import _listening
-from inturn.web import lifecycle as running
+from inturn.web import lifecycle
 from tests.acceptance.served import Served
 from tests.cli.conftest import Captured, one_sentence
 
@@ -52,7 +52,7 @@ def test_a_port_in_use_is_told_in_one_sentence(capsys: Captured) -> None:
         port = taken.getsockname()[1]
         told = refused(capsys, 1, "--port", str(port))
     assert told == (
-        f"inturn: port {port} of 127.0.0.1 is in use: stop what listens there, or choose another with --port\n"
+        f"inturn: port {port} on 127.0.0.1 is in use: stop what listens there, or choose another with --port\n"
     )
 
 
@@ -73,7 +73,7 @@ def test_a_wrong_argument_is_told_in_one_sentence(capsys: Captured, words: list[
 
 
 def test_an_address_of_another_machine_is_told_in_one_sentence(capsys: Captured) -> None:
-    assert "is no address of this machine" in refused(capsys, 1, "--host", "192.0.2.1", "--port", "0")
+    assert "is not an address of this machine" in refused(capsys, 1, "--host", "192.0.2.1", "--port", "0")
 
 
 def test_how_many_turns_run_at_once_can_be_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_how_many_turns_run_at_once_can_be_said(monkeypatch: pytest.MonkeyPatch,
             super().__init__(runtime, concurrency, grace_s)
             os.kill(os.getpid(), signal.SIGTERM)  # that was all
 
-    monkeypatch.setattr(running, "Worker", Noticed)
+    monkeypatch.setattr(lifecycle, "Worker", Noticed)
     monkeypatch.setenv("INTURN_CONCURRENCY", "7")
     words = ["serve", "--url", f"sqlite:///{tmp_path / 'x.db'}", "--port", "0"]
     assert main(words) == 0
@@ -104,7 +104,7 @@ def test_wrong_keys_are_told_without_showing_them(
 
 
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
-    code = "import sys; sys.modules['fastapi'] = None; from inturn.cli import main; sys.exit(main(['serve']))"
+    code = "import sys; sys.modules['fastapi'] = None; from inturn.cli.main import main; sys.exit(main(['serve']))"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
@@ -115,7 +115,7 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
 
 def test_the_command_knows_itself_without_the_extra() -> None:
     code = (
-        "import sys; from inturn.cli import main; "
+        "import sys; from inturn.cli.main import main; "
         "code = main(['serve', '--help']); sys.exit(bool({'fastapi', 'uvicorn'} & set(sys.modules)) or code)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False).returncode == 0

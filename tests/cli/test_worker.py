@@ -14,8 +14,8 @@ import pytest
 
 from inturn import InTurn
 from inturn.cli.main import main
-from inturn.services import free_port
-from tests.locks.conftest import until
+from tests.servers import free_port
+from tests.waiting import until
 
 Captured = pytest.CaptureFixture[str]
 

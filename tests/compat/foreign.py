@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
-from collections.abc import Callable
 from types import TracebackType
 
 DROP = b'if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end'
@@ -60,10 +58,3 @@ class ForeignClient:
         left = self.send("PTTL", key)
         assert isinstance(left, int)
         return left
-
-
-def wait_until(is_true: Callable[[], object], within_s: float = 10) -> None:
-    deadline = time.monotonic() + within_s
-    while not is_true():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.005)

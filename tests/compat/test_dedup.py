@@ -8,83 +8,29 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import redis
 import redis.asyncio
-from redis.asyncio.retry import Retry as AsyncRetry
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 import inturn
 import inturn.sync
 from inturn import AsyncMessageDeduplicationManager, MessageDeduplicationManager, StoreUnavailable
-from inturn.lanes.marks import Claims
-from inturn.services import free_port
-from inturn.settings import Settings
+from inturn.compat.dedup import Claims
 from inturn.store import clock
-from tests.locks.conftest import until
-from tests.compat.foreign import wait_until
-
-SYNC = ["client", "client that decodes", "sync app on redis", "app on redis", "sync app on sqlite", "app on sqlite"]
-ASYNC = ["async client", "async client that decodes", "async app on redis", "async app on sqlite"]
-ON_REDIS = [kind for kind in SYNC + ASYNC if "sqlite" not in kind]
+from tests.compat.sources import Maker
+from tests.servers import free_port
+from tests.waiting import until, wait_until
 
 Manager = MessageDeduplicationManager
 Managers = tuple[Manager, Manager]
 
 
-class Blocking:
-    """The asynchronous form on a loop of its own, so that one test serves both."""
-
-    def __init__(self, manager: AsyncMessageDeduplicationManager, runner: asyncio.Runner) -> None:
-        self._manager = manager
-        self._runner = runner
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._manager, name)
-        if not asyncio.iscoroutinefunction(value):
-            return value
-        return lambda *args, **options: self._runner.run(value(*args, **options))
-
-
-class Maker:
-    def __init__(self, tmp_path: Path) -> None:
-        self.tmp_path = tmp_path
-        self.stack = ExitStack()
-        self.runner = self.stack.enter_context(asyncio.Runner())
-
-    def manager(self, kind: str, redis_url: str, timeout_s: float = 5.0, **options: Any) -> Manager:
-        source = self.source(kind, redis_url, timeout_s)
-        if kind.startswith("async"):
-            return cast(Manager, Blocking(AsyncMessageDeduplicationManager(source, **options), self.runner))
-        return self.stack.enter_context(MessageDeduplicationManager(source, **options))
-
-    def source(self, kind: str, redis_url: str, timeout_s: float) -> Any:
-        url = f"sqlite:///{self.tmp_path / 'inturn.db'}" if "sqlite" in kind else redis_url
-        how: dict[str, Any] = {"socket_timeout": timeout_s, "decode_responses": "decodes" in kind}
-        settings = Settings(store_timeout=timeout_s)
-        if kind.startswith("client"):
-            return self.stack.enter_context(redis.Redis.from_url(url, retry=Retry(NoBackoff(), 1), **how))
-        if kind.startswith("async client"):
-            client = redis.asyncio.Redis.from_url(url, retry=AsyncRetry(NoBackoff(), 1), **how)
-            self.stack.callback(lambda: self.runner.run(client.aclose()))
-            return client
-        if kind.startswith("sync app"):
-            sync_app = inturn.sync.InTurn(url, settings=settings)
-            self.stack.callback(sync_app.close)
-            return sync_app
-        app = inturn.InTurn(url, settings=settings)
-        self.stack.callback(lambda: self.runner.run(app.close()))
-        return app
-
-
 @pytest.fixture
-def maker(tmp_path: Path) -> Iterator[Maker]:
-    maker = Maker(tmp_path)
+def maker(tmp_path: Path) -> Iterator[Maker[MessageDeduplicationManager]]:
+    maker = Maker(tmp_path, MessageDeduplicationManager, AsyncMessageDeduplicationManager)
     with maker.stack:
         yield maker
 
@@ -98,17 +44,6 @@ def message() -> str:
 def plain(redis_url: str) -> Iterator[redis.Redis]:
     with redis.Redis.from_url(redis_url) as client:
         yield client
-
-
-@pytest.fixture(params=SYNC + ASYNC)
-def managers(request: pytest.FixtureRequest, maker: Maker, redis_url: str) -> Managers:
-    """Two managers of one kind, on one store."""
-    return maker.manager(request.param, redis_url), maker.manager(request.param, redis_url)
-
-
-@pytest.fixture(params=ON_REDIS)
-def on_redis(request: pytest.FixtureRequest, maker: Maker, redis_url: str) -> Manager:
-    return maker.manager(request.param, redis_url)
 
 
 def test_the_id_is_the_user_and_the_hash_of_the_text(managers: Managers) -> None:
@@ -185,7 +120,9 @@ def test_a_mark_sets_the_life_of_a_claim_anew(managers: Managers, message: str) 
 
 
 @pytest.mark.parametrize("kind", ["client", "sync app on redis", "sync app on sqlite"])
-def test_of_many_threads_one_gets_the_claim(kind: str, maker: Maker, redis_url: str, message: str) -> None:
+def test_of_many_threads_one_gets_the_claim(
+    kind: str, maker: Maker[MessageDeduplicationManager], redis_url: str, message: str
+) -> None:
     manager = maker.manager(kind, redis_url)
     answers: list[bool] = []
     threads = [threading.Thread(target=lambda: answers.append(manager.claim(message))) for _ in range(8)]
@@ -239,7 +176,7 @@ def test_a_foreign_mark_counts(on_redis: Manager, plain: redis.Redis, message: s
 
 @pytest.mark.parametrize("kind", ["client", "sync app on redis", "app on redis", "async client", "async app on redis"])
 def test_a_store_that_is_away_loses_no_message_and_is_told(
-    kind: str, maker: Maker, message: str, caplog: pytest.LogCaptureFixture
+    kind: str, maker: Maker[MessageDeduplicationManager], message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     manager = maker.manager(kind, f"redis://127.0.0.1:{free_port()}/0", 0.3)
     calls: list[tuple[Callable[[], Any], Any]] = [
@@ -257,7 +194,7 @@ def test_a_store_that_is_away_loses_no_message_and_is_told(
 
 
 def test_a_claim_whose_answer_was_lost_can_be_given_back(
-    maker: Maker, redis_url: str, plain: Any, message: str
+    maker: Maker[MessageDeduplicationManager], redis_url: str, plain: Any, message: str
 ) -> None:
     """The command reaches the server, and the client does not learn of it."""
 
@@ -292,7 +229,9 @@ def test_bad_ids_are_refused(managers: Managers, call: str) -> None:
 
 
 @pytest.mark.parametrize("bad", [0, -1, float("nan"), "300", True])
-def test_bad_expirations_are_refused(managers: Managers, maker: Maker, bad: Any, message: str) -> None:
+def test_bad_expirations_are_refused(
+    managers: Managers, maker: Maker[MessageDeduplicationManager], bad: Any, message: str
+) -> None:
     for call in (managers[0].mark_as_processed, managers[0].claim):
         with pytest.raises((ValueError, TypeError), match="expiration_time="):
             call(message, bad)
@@ -301,7 +240,7 @@ def test_bad_expirations_are_refused(managers: Managers, maker: Maker, bad: Any,
         maker.manager("client", "redis://127.0.0.1:1/0", default_expiration=bad)
 
 
-def test_bad_users_and_texts_are_refused(maker: Maker) -> None:
+def test_bad_users_and_texts_are_refused(maker: Maker[MessageDeduplicationManager]) -> None:
     manager = maker.manager("client", "redis://127.0.0.1:1/0")
     with pytest.raises(ValueError, match="user_id=''"):
         manager.generate_message_id("", "hi")
@@ -311,7 +250,7 @@ def test_bad_users_and_texts_are_refused(maker: Maker) -> None:
         manager.generate_message_id("42", cast(str, b"hi"))
 
 
-def test_a_source_of_the_wrong_kind_is_refused(maker: Maker) -> None:
+def test_a_source_of_the_wrong_kind_is_refused(maker: Maker[MessageDeduplicationManager]) -> None:
     with pytest.raises(TypeError, match=r"redis_client=.*must be a redis\.Redis, an inturn\.sync\.InTurn"):
         MessageDeduplicationManager(maker.source("async client", "redis://127.0.0.1:1/0", 1))
     with pytest.raises(TypeError, match=r"redis_client=.*must be a redis\.asyncio\.Redis or an inturn\.InTurn"):
@@ -334,7 +273,7 @@ def test_claims_that_are_over_are_forgotten() -> None:
     assert claims.pop("new") is None
 
 
-def test_marks_that_are_over_do_not_pile_up_in_the_file(maker: Maker) -> None:
+def test_marks_that_are_over_do_not_pile_up_in_the_file(maker: Maker[MessageDeduplicationManager]) -> None:
     manager = maker.manager("sync app on sqlite", "")
     for number in range(300):
         manager.mark_as_processed(f"m{number}", 0.001)

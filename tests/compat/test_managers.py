@@ -2,95 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-import redis
-import redis.asyncio
-from redis.asyncio.retry import Retry as AsyncRetry
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
-import inturn
-import inturn.sync
-from inturn.errors import ConversationLockError, StoreUnavailable
 from inturn.compat.conversation import ConversationLock, Release
 from inturn.compat.managers import AsyncDistributedLockManager, DistributedLockManager
-from inturn.compat.visitor import VisitorLock, VisitorLockService
-from inturn.services import PrivateRedis, free_port
-from inturn.settings import Settings
-from tests.compat.foreign import ForeignClient, wait_until
-
-SYNC = ["client", "client that decodes", "sync app on redis", "app on redis"]
-SYNC += ["sync app on sqlite", "app on sqlite"]
-ASYNC = ["async client", "async client that decodes", "async app on redis", "async app on sqlite"]
-ON_REDIS = [kind for kind in SYNC + ASYNC if "sqlite" not in kind]
+from inturn.compat.visitor import VisitorLockService
+from inturn.errors import ConversationLockError, StoreUnavailable
+from tests.compat.foreign import ForeignClient
+from tests.compat.sources import ASYNC, ON_REDIS, SYNC, Maker
+from tests.servers import PrivateRedis, free_port
+from tests.waiting import wait_until
 
 Managers = tuple[DistributedLockManager, DistributedLockManager]
 
 
-class Blocking:
-    """An asynchronous face on a loop of its own, so that one test serves both kinds."""
-
-    def __init__(self, face: Any, runner: asyncio.Runner) -> None:
-        self._face = face
-        self._runner = runner
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._face, name)
-        return (lambda *args, **options: self._runner.run(value(*args, **options))) if callable(value) else value
-
-
-class Maker:
-    """Makes sources and faces of a kind, and closes them all."""
-
-    def __init__(self, tmp_path: Path) -> None:
-        self.tmp_path = tmp_path
-        self.stack = ExitStack()
-        self.runner = self.stack.enter_context(asyncio.Runner())
-
-    def url(self, kind: str, redis_url: str) -> str:
-        return f"sqlite:///{self.tmp_path / 'inturn.db'}" if "sqlite" in kind else redis_url
-
-    def source(self, kind: str, redis_url: str, timeout_s: float = 5.0) -> Any:
-        options: dict[str, Any] = {"socket_timeout": timeout_s, "decode_responses": "decodes" in kind}
-        settings = Settings(store_timeout=timeout_s)
-        if kind.startswith("client"):
-            return self.stack.enter_context(redis.Redis.from_url(redis_url, retry=Retry(NoBackoff(), 1), **options))
-        if kind.startswith("async client"):
-            client = redis.asyncio.Redis.from_url(redis_url, retry=AsyncRetry(NoBackoff(), 1), **options)
-            self.stack.callback(lambda: self.runner.run(client.aclose()))
-            return client
-        if kind.startswith("sync app"):
-            sync_app = inturn.sync.InTurn(self.url(kind, redis_url), settings=settings)
-            self.stack.callback(sync_app.close)
-            return sync_app
-        app = inturn.InTurn(self.url(kind, redis_url), settings=settings)
-        self.stack.callback(lambda: self.runner.run(app.close()))
-        return app
-
-    def manager(self, kind: str, redis_url: str, timeout_s: float = 5.0) -> DistributedLockManager:
-        source = self.source(kind, redis_url, timeout_s)
-        if kind.startswith("async"):
-            manager = Blocking(AsyncDistributedLockManager(source), self.runner)
-            return cast(DistributedLockManager, manager)
-        return self.stack.enter_context(DistributedLockManager(source))
-
-    def blocking(self, face: Any) -> Any:
-        return Blocking(face, self.runner)
-
-
 @pytest.fixture
-def maker(tmp_path: Path) -> Iterator[Maker]:
-    maker = Maker(tmp_path)
+def maker(tmp_path: Path) -> Iterator[Maker[DistributedLockManager]]:
+    maker = Maker(tmp_path, DistributedLockManager, AsyncDistributedLockManager)
     with maker.stack:
         yield maker
 
@@ -98,23 +34,6 @@ def maker(tmp_path: Path) -> Iterator[Maker]:
 @pytest.fixture
 def key() -> str:
     return f"order-{uuid.uuid4().hex[:12]}"
-
-
-@pytest.fixture
-def foreign(redis_server: PrivateRedis) -> Iterator[ForeignClient]:
-    with ForeignClient(redis_server.port) as client:
-        yield client
-
-
-@pytest.fixture(params=SYNC + ASYNC)
-def managers(request: pytest.FixtureRequest, maker: Maker, redis_url: str) -> Managers:
-    """Two managers of one kind, on one store."""
-    return maker.manager(request.param, redis_url), maker.manager(request.param, redis_url)
-
-
-@pytest.fixture(params=ON_REDIS)
-def on_redis(request: pytest.FixtureRequest, maker: Maker, redis_url: str) -> DistributedLockManager:
-    return maker.manager(request.param, redis_url)
 
 
 def why(manager: DistributedLockManager) -> str | None:
@@ -191,7 +110,9 @@ def test_extending_counts_from_now_on_redis(on_redis: DistributedLockManager, fo
 
 
 @pytest.mark.parametrize("kind", [kind for kind in SYNC + ASYNC if "sqlite" in kind])
-def test_extending_counts_from_now_on_sqlite(maker: Maker, redis_url: str, key: str, kind: str) -> None:
+def test_extending_counts_from_now_on_sqlite(
+    maker: Maker[DistributedLockManager], redis_url: str, key: str, kind: str
+) -> None:
     manager = maker.manager(kind, redis_url)
     lock_id = manager.acquire_lock(key, timeout=1.5)
     before = time.monotonic()
@@ -202,7 +123,9 @@ def test_extending_counts_from_now_on_sqlite(maker: Maker, redis_url: str, key: 
 
 
 @pytest.mark.parametrize("kind", SYNC)
-def test_of_many_threads_one_gets_it_and_each_hears_why(maker: Maker, redis_url: str, key: str, kind: str) -> None:
+def test_of_many_threads_one_gets_it_and_each_hears_why(
+    maker: Maker[DistributedLockManager], redis_url: str, key: str, kind: str
+) -> None:
     managers = maker.manager(kind, redis_url), maker.manager(kind, redis_url)
     heard: list[tuple[bool, str | None]] = []
 
@@ -296,14 +219,14 @@ def refuses_everything(manager: DistributedLockManager, caplog: pytest.LogCaptur
 
 @pytest.mark.parametrize("kind", ON_REDIS)
 def test_where_nothing_listens_every_answer_is_no_and_the_reason_is_away(
-    maker: Maker, kind: str, caplog: pytest.LogCaptureFixture
+    maker: Maker[DistributedLockManager], kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     refuses_everything(maker.manager(kind, f"redis://127.0.0.1:{free_port()}/0", timeout_s=0.3), caplog)
 
 
 @pytest.mark.parametrize("kind", ON_REDIS)
 def test_a_server_that_stopped_is_away_until_it_is_back(
-    maker: Maker, kind: str, fresh_redis: PrivateRedis, caplog: pytest.LogCaptureFixture
+    maker: Maker[DistributedLockManager], kind: str, fresh_redis: PrivateRedis, caplog: pytest.LogCaptureFixture
 ) -> None:
     manager = maker.manager(kind, fresh_redis.url, timeout_s=1.5)
     lock_id = manager.acquire_lock("k")
@@ -319,7 +242,7 @@ def test_a_server_that_stopped_is_away_until_it_is_back(
 
 @pytest.mark.parametrize("kind", ON_REDIS)
 def test_a_server_that_hangs_is_away(
-    maker: Maker, kind: str, fresh_redis: PrivateRedis, caplog: pytest.LogCaptureFixture
+    maker: Maker[DistributedLockManager], kind: str, fresh_redis: PrivateRedis, caplog: pytest.LogCaptureFixture
 ) -> None:
     manager = maker.manager(kind, fresh_redis.url, timeout_s=1.5)
     assert manager.acquire_lock("other")
@@ -333,7 +256,7 @@ def test_a_server_that_hangs_is_away(
 
 @pytest.mark.parametrize("kind", [kind for kind in SYNC + ASYNC if "sqlite" in kind])
 def test_a_database_that_cannot_be_opened_is_away(
-    maker: Maker, kind: str, tmp_path: Path, redis_url: str, caplog: pytest.LogCaptureFixture
+    maker: Maker[DistributedLockManager], kind: str, tmp_path: Path, redis_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     manager = maker.manager(kind, redis_url, timeout_s=0.3)
     (tmp_path / "inturn.db").mkdir()
@@ -363,13 +286,18 @@ def test_a_database_that_cannot_be_opened_is_away(
     ],
 )
 def test_bad_input_is_named(
-    maker: Maker, redis_url: str, kind: str, call: Callable[[Any], object], error: type[Exception], words: str
+    maker: Maker[DistributedLockManager],
+    redis_url: str,
+    kind: str,
+    call: Callable[[Any], object],
+    error: type[Exception],
+    words: str,
 ) -> None:
     with pytest.raises(error, match=words):
         call(maker.manager(kind, redis_url))
 
 
-def test_a_source_of_the_wrong_kind_is_named(maker: Maker, redis_url: str) -> None:
+def test_a_source_of_the_wrong_kind_is_named(maker: Maker[DistributedLockManager], redis_url: str) -> None:
     client, on_a_loop = maker.source("client", redis_url), maker.source("async client", redis_url)
     sync_app = maker.source("sync app on sqlite", redis_url)
     with pytest.raises(TypeError, match=r"redis_client=.* must be a redis\.Redis"):
@@ -389,9 +317,11 @@ def test_a_source_of_the_wrong_kind_is_named(maker: Maker, redis_url: str) -> No
 
 
 @pytest.mark.parametrize("kind", ASYNC)
-def test_a_visitor_is_answered_by_one(maker: Maker, redis_url: str, key: str, kind: str) -> None:
+def test_a_visitor_is_answered_by_one(
+    maker: Maker[DistributedLockManager], redis_url: str, key: str, kind: str
+) -> None:
     mine = maker.blocking(VisitorLockService(maker.source(kind, redis_url)))
-    theirs = maker.blocking(VisitorLock(maker.source(kind, redis_url)))
+    theirs = maker.blocking(VisitorLockService(maker.source(kind, redis_url)))
     lock_id = mine.acquire_lock(key)
     assert lock_id
     assert theirs.acquire_lock(key, ttl_seconds=5) is None
@@ -404,7 +334,7 @@ def test_a_visitor_is_answered_by_one(maker: Maker, redis_url: str, key: str, ki
 
 @pytest.mark.parametrize("kind", [kind for kind in ASYNC if "sqlite" not in kind])
 def test_a_visitors_lock_is_shared_with_a_foreign_client(
-    maker: Maker, redis_url: str, foreign: ForeignClient, key: str, kind: str
+    maker: Maker[DistributedLockManager], redis_url: str, foreign: ForeignClient, key: str, kind: str
 ) -> None:
     visitors = maker.blocking(VisitorLockService(maker.source(kind, redis_url)))
     lock_id = visitors.acquire_lock(key)
@@ -419,7 +349,7 @@ def test_a_visitors_lock_is_shared_with_a_foreign_client(
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ASYNC if "sqlite" not in kind])
-def test_an_absent_store_is_a_no_for_visitors(maker: Maker, kind: str) -> None:
+def test_an_absent_store_is_a_no_for_visitors(maker: Maker[DistributedLockManager], kind: str) -> None:
     nowhere = f"redis://127.0.0.1:{free_port()}/0"
     visitors = maker.blocking(VisitorLockService(maker.source(kind, nowhere, timeout_s=0.2)))
     assert visitors.acquire_lock("v1") is None
@@ -429,7 +359,7 @@ def test_an_absent_store_is_a_no_for_visitors(maker: Maker, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["async client"])
-def test_bad_visitors_are_named(maker: Maker, redis_url: str, kind: str) -> None:
+def test_bad_visitors_are_named(maker: Maker[DistributedLockManager], redis_url: str, kind: str) -> None:
     visitors = maker.blocking(VisitorLockService(maker.source(kind, redis_url)))
     with pytest.raises(ValueError, match="visitor_uid=''"):
         visitors.acquire_lock("")
@@ -443,7 +373,9 @@ def test_bad_visitors_are_named(maker: Maker, redis_url: str, kind: str) -> None
 
 
 @pytest.mark.parametrize("kind", ASYNC)
-def test_a_conversation_is_answered_by_one(maker: Maker, redis_url: str, key: str, kind: str) -> None:
+def test_a_conversation_is_answered_by_one(
+    maker: Maker[DistributedLockManager], redis_url: str, key: str, kind: str
+) -> None:
     lock = ConversationLock(maker.source(kind, redis_url))
     run = maker.runner.run
     release = run(lock.acquire(key))
@@ -458,7 +390,7 @@ def test_a_conversation_is_answered_by_one(maker: Maker, redis_url: str, key: st
 
 @pytest.mark.parametrize("kind", ASYNC)
 def test_an_expired_conversation_is_warned_about_and_not_taken_from_the_next(
-    maker: Maker, redis_url: str, key: str, kind: str, caplog: pytest.LogCaptureFixture
+    maker: Maker[DistributedLockManager], redis_url: str, key: str, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     run, source = maker.runner.run, maker.source(kind, redis_url)
     release = run(ConversationLock(source, ttl=0.05).acquire(key))
@@ -481,7 +413,7 @@ def test_an_expired_conversation_is_warned_about_and_not_taken_from_the_next(
 
 @pytest.mark.parametrize("kind", [kind for kind in ASYNC if "sqlite" not in kind])
 def test_a_conversation_is_shared_with_a_foreign_client(
-    maker: Maker, redis_url: str, foreign: ForeignClient, key: str, kind: str
+    maker: Maker[DistributedLockManager], redis_url: str, foreign: ForeignClient, key: str, kind: str
 ) -> None:
     lock, run = ConversationLock(maker.source(kind, redis_url)), maker.runner.run
     release = run(lock.acquire(key))
@@ -496,7 +428,7 @@ def test_a_conversation_is_shared_with_a_foreign_client(
 
 @pytest.mark.parametrize("kind", [kind for kind in ASYNC if "sqlite" not in kind])
 def test_an_absent_store_is_raised_for_conversations(
-    maker: Maker, kind: str, fresh_redis: PrivateRedis, caplog: pytest.LogCaptureFixture
+    maker: Maker[DistributedLockManager], kind: str, fresh_redis: PrivateRedis, caplog: pytest.LogCaptureFixture
 ) -> None:
     lock, run = ConversationLock(maker.source(kind, fresh_redis.url, timeout_s=1.5)), maker.runner.run
     release = run(lock.acquire("c1"))

@@ -20,12 +20,12 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 import inturn
-from inturn.locks import source
-from inturn.locks.driven import run_at_once
+from inturn.compat import plain
+from inturn.compat.face import run_at_once
 from inturn.compat.plain import PlainLocks
-from inturn.services import PrivateRedis
 from inturn.store import clock
 from tests.compat.foreign import ForeignClient
+from tests.servers import PrivateRedis
 
 ON_A_LOOP = ["client", "app on redis", "app on sqlite"]
 
@@ -97,12 +97,6 @@ def proxy(redis_server: PrivateRedis) -> Iterator[SwallowingProxy]:
 
 
 @pytest.fixture
-def foreign(redis_server: PrivateRedis) -> Iterator[ForeignClient]:
-    with ForeignClient(redis_server.port) as client:
-        yield client
-
-
-@pytest.fixture
 def key() -> str:
     return f"plain-{uuid.uuid4().hex[:12]}"
 
@@ -111,11 +105,11 @@ def key() -> str:
 async def locks_of(kind: str, redis_url: str, sqlite_url: str) -> AsyncIterator[PlainLocks]:
     if kind == "client":
         client = redis.asyncio.Redis.from_url(redis_url, retry=AsyncRetry(NoBackoff(), 3))
-        yield source.on_a_loop(client, "client")
+        yield plain.async_locks(client, "client")
         await client.aclose()
     else:
         async with inturn.InTurn(sqlite_url if "sqlite" in kind else redis_url) as app:
-            yield source.on_a_loop(app, "app")
+            yield plain.async_locks(app, "app")
 
 
 async def eventually(locks: PlainLocks, key: str, *, is_held: bool) -> None:
@@ -132,7 +126,7 @@ def test_a_client_that_repeats_its_set_finds_its_own_lock(
     proxy: SwallowingProxy, foreign: ForeignClient, key: str
 ) -> None:
     with redis.Redis(port=proxy.port, retry=Retry(NoBackoff(), 3)) as client:
-        lock_id = run_at_once(source.of_client(client).take(key, 30_000))
+        lock_id = run_at_once(plain.locks_of_client(client).take(key, 30_000))
     assert proxy.swallowed.is_set()
     assert lock_id is not None
     assert foreign.holder(key) == lock_id
@@ -216,5 +210,5 @@ with inturn.sync.InTurn("sqlite:///{tmp_path}/inturn.db") as app:
 
 
 def test_a_coroutine_that_waits_cannot_be_run_at_once() -> None:
-    with pytest.raises(RuntimeError, match="no loop"):
+    with pytest.raises(RuntimeError, match="no event loop"):
         run_at_once(asyncio.sleep(0))

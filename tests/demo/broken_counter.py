@@ -1,4 +1,4 @@
-"""The demo's worker with a lock that excludes nobody: the check of the demo must be able to fail."""
+"""A process of the race with a lock that excludes nobody: the check of the demo must be able to fail."""
 
 from __future__ import annotations
 

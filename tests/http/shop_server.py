@@ -1,4 +1,4 @@
-"""A shop on FastAPI and uvicorn, in a process of its own: python -m tests.web.serving URL NAMESPACE FOLDER.
+"""A shop on FastAPI and uvicorn, in a process of its own: python -m tests.http.shop_server URL NAMESPACE FOLDER.
 
 Every run of an endpoint adds a line to `runs` in the folder; an order with `hold` waits until `opened` stands there.
 """
@@ -21,9 +21,10 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
 from inturn import InTurn
-from inturn.web import IdempotencyMiddleware
+from inturn.http import IdempotencyMiddleware
 
-TTL_S = 1.0
+TTL_S = 3.0
+"""Longer than a busy machine lets a process wait for its turn, and short enough to wait for after a kill."""
 
 
 class Order(BaseModel):

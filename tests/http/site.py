@@ -10,11 +10,11 @@ import httpx
 from fastapi import FastAPI
 
 from inturn import InTurn
+from inturn.http.asgi import ASGIApp
 from inturn.settings import Settings
 from inturn.web.app import make_app
-from inturn.http.asgi import ASGIApp
-from tests.workflows.scripted import DEFINITION, Scripted
 from tests.http.calls import Call
+from tests.workflows.scripted import DEFINITION, Scripted
 
 BASE = "http://127.0.0.1:8420"
 ADA_KEY, BOB_KEY = "ada-key-0123456789", "bob-key-0123456789"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from inturn.visitors.message import lane_name
-from inturn.http.caller import Caller
 from inturn.errors import SettingsError
-from inturn.settings import Settings, load_settings
 from inturn.http.api_keys import ApiKeys, load_keys
+from inturn.http.caller import Caller
+from inturn.settings import Settings, load_settings
+from inturn.visitors.message import lane_name
 
 ONE, TWO, THREE = "one-0123456789abc", "two-0123456789abc", "three-0123456789a"
 
@@ -77,7 +77,7 @@ def test_every_tenant_that_is_taken_can_have_lanes(tmp_path: Path, tenant: str) 
 def test_every_wrong_line_is_named_at_once(tmp_path: Path) -> None:
     told = refused(tmp_path, f"short ada acme\n{ONE} ada acme\n{ONE} bob acme\n")
     assert [line.split(": ")[0][-1] for line in told.splitlines()] == ["1", "3"]
-    assert told.endswith("the key is there already, further up")
+    assert told.endswith("the key is listed already, further up")
 
 
 def test_a_file_that_gives_no_keys_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Who may call: with keys whoever has one; without keys this machine alone, and no page of another site."""
+"""Who may call: with keys, anyone who has one; without keys, this machine alone, and no page of another site."""
 
 from __future__ import annotations
 

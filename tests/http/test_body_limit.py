@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from inturn.http.body_limit import MAX_BODY, BodyLimit
-from tests.http.site import Site, problem
 from tests.http.calls import Call, Shop, scope_of
+from tests.http.site import Site, problem
 
 
 def pieces(number: int, size: int = 64 * 1024) -> list[bytes]:

@@ -11,13 +11,13 @@ import pytest
 
 from inturn.agents.activity import Activity
 from inturn.agents.protocol import Ask
-from inturn.http import streams as sse
 from inturn.errors import AgentUnavailable
-from tests.workflows.scripted import collecting
-from tests.lanes.conftest import Gate
-from tests.store.world import until
-from tests.http.site import Site, problem
+from inturn.http import streams as sse
 from tests.http.calls import Call
+from tests.http.site import Site, problem
+from tests.lanes.workbench import Gate
+from tests.waiting import until
+from tests.workflows.scripted import collecting
 
 Told = list[tuple[str, Any]]
 
@@ -186,14 +186,14 @@ async def test_a_turn_goes_on_when_its_client_goes_away(site: Site, is_begun: bo
     assert site.agent.texts == ["name=Ada"]
 
 
-async def test_whoever_stops_waits_for_turns_whose_clients_have_left(site: Site) -> None:
+async def test_a_stopping_server_waits_for_turns_whose_clients_have_left(site: Site) -> None:
     conversation = await site.start()
     writing = site.agent.answer = Writing("Hel")
     call = streaming(site, conversation, "name=Ada")
     await writing.gate.reached.wait()
     call.task.cancel()
     await asyncio.wait({call.task})
-    stopping = asyncio.create_task(site.api.state.running.stop())
+    stopping = asyncio.create_task(site.api.state.lifecycle.stop())
     await asyncio.sleep(0)
     assert not stopping.done()
     writing.gate.opened.set()
@@ -207,7 +207,7 @@ async def test_a_turn_that_does_not_end_in_time_is_cut_off_and_its_client_told_t
     writing = site.agent.answer = Writing("Hel")
     call = streaming(site, conversation, "name=Ada")
     await writing.gate.reached.wait()
-    await site.api.state.running.streams.finish(0)
+    await site.api.state.lifecycle.streams.finish(0)
     await call.task
     *_, (name, told) = read(text_of(call))
     assert (name, told["code"], told["retry_after"]) == ("problem", "outcome-unknown", 5)
@@ -224,3 +224,19 @@ async def test_a_silent_agent_does_not_let_the_connection_die(site: Site, monkey
     writing.gate.opened.set()
     await call.task
     assert [name for name, _ in read(text_of(call))][-1] == "response"
+
+
+async def test_event_streams_end_when_the_server_stops(site: Site) -> None:
+    body = {"conversation_id": "c", "project_id": "p", "message_id": "m", "text": "hi"}
+    assert (await site.client.post("/api/v1/visitors/v/messages", json=body)).status_code == 202
+    call = site.call("/api/v1/conversations/c/events", b"", "GET")
+    await until(lambda: bool(call.sent))
+    assert call.status == 200
+    assert not call.task.done()
+    site.api.state.lifecycle.begin_to_stop()
+    await call.task
+    assert call.sent[-1].get("more_body", False) is False
+
+
+async def test_an_event_stream_that_is_refused_is_refused_as_before(site: Site) -> None:
+    problem(await site.client.get("/api/v1/conversations/none/events"), 404, "unknown-conversation")

@@ -7,12 +7,16 @@ import secrets
 from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
 import redis.asyncio
 
 from inturn import InTurn, Turn
 from inturn.store import clock
-from tests.lanes.conftest import Gate, until
+from tests.lanes.workbench import Gate
+from tests.waiting import until
 
+on_redis = pytest.mark.parametrize("store_url", ["redis"], indirect=True)
+"""Plain keys are a matter of Redis."""
 SOON_S = 0.3
 """How soon a plain key that was given back is noticed."""
 SLACK_S = 0.5

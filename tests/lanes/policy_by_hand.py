@@ -112,7 +112,7 @@ class _Player:
     async def _interrupted(self) -> bool:
         """Handlers whose lease is gone are cancelled by their notice: the clock stands still until they have ended."""
         running = [run for run in self._play.runs if run.until is None]
-        cut = [run for run in running if not await self._store.confirm(self._play.key, run.turn.lease.token)]
+        cut = [run for run in running if not await self._store.confirm(self._play.key, run.turn._lease.token)]
         for run in cut:
             await _soon(self._over(run))
         return bool(cut)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any
 
+import pydantic
 import pytest
 
 from inturn import InTurn, LaneBusy, Retry, Turn
-from tests.lanes.conftest import Gate, MakeApp, apart, until, until_status, until_waiting, working
+from inturn.errors import StateMismatch
+from tests.conftest import MakeApp
+from tests.lanes.workbench import Gate, apart, put, working
+from tests.waiting import until, until_status, until_waiting
 
 
 async def test_a_lane_that_was_never_used_is_idle(app: InTurn) -> None:
@@ -17,6 +22,30 @@ async def test_a_lane_that_was_never_used_is_idle(app: InTurn) -> None:
         "idle", None, 0, 0, None, None,
     )  # fmt: skip
     assert await app.lanes.list() == []
+
+
+class Counter(pydantic.BaseModel):
+    n: int
+
+
+@dataclass
+class Plain:
+    n: int
+
+
+@pytest.mark.parametrize("kind", [Counter, Plain])
+async def test_a_state_is_read_as_a_model_or_a_dataclass_without_a_turn(app: InTurn, other: InTurn, kind: Any) -> None:
+    assert await other.lanes.state("k", kind) is None
+    await put(app, "k", {"n": 7})
+    assert await other.lanes.state("k", kind) == kind(n=7)
+    async with app.turn("k"):
+        info = await other.lanes.inspect("k")
+        assert (info.status, info.state_as(kind)) == ("running", kind(n=7))
+    await put(app, "k", {"n": "many"})
+    with pytest.raises(StateMismatch, match="lane 'k' does not fit its schema: n: ") as mismatch:
+        await other.lanes.state("k", kind)
+    assert mismatch.value.key == "k"
+    assert (await other.lanes.inspect("k")).status == "idle", "reading parks nothing"
 
 
 async def test_inspect_shows_what_runs_and_what_waits(app: InTurn, other: InTurn) -> None:

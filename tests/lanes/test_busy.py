@@ -14,7 +14,8 @@ from inturn import (
     MailboxFull,
     Turn,
 )
-from tests.lanes.conftest import Gate, counted, until, working
+from tests.lanes.workbench import Gate, apart, counted, working
+from tests.waiting import until
 
 
 async def test_reject_says_who_holds_the_lane_and_since_when(app: InTurn) -> None:
@@ -120,3 +121,19 @@ async def test_a_full_mailbox_refuses_and_takes_again_when_it_is_not(app: InTurn
     async with working(app):
         await last.result(5)
         await (await app.submit("h", 4)).result(5)
+
+
+async def test_a_timed_out_message_is_told_in_time_although_the_lane_is_held(app: InTurn) -> None:
+    """`wait` is what the submitter is willing to wait, not what the turn before it takes."""
+    from inturn import LaneTimeout
+
+    @app.handler("late", key="k", busy="wait", wait=0.2)
+    async def late(turn: Turn[Any]) -> None: ...
+
+    async with app.turn("k"):
+        receipt = await app.submit("late", 1)
+        waiting = apart(receipt.result(20))
+        done, _ = await asyncio.wait({waiting}, timeout=10)
+        assert done, "it waits for the turn before it, however long that takes"
+        assert isinstance(waiting.exception(), LaneTimeout)
+    await asyncio.gather(waiting, return_exceptions=True)

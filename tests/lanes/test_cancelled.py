@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
 
 from inturn import InTurn, Turn
 from inturn.process import heartbeat
-from tests.acceptance.cancelling import Cancelled, When, cancelled_at
-from tests.acceptance.test_cancellation import at_every_await
-from tests.lanes.conftest import MakeApp, apart, until, until_status, until_waiting, working
-
-
-@pytest.fixture(params=["before", "with"])
-def when(request: pytest.FixtureRequest) -> When:
-    found: When = request.param
-    return found
+from inturn.store.lane import Claimed, Commit, Ended
+from tests.acceptance.cancelling import Cancelled, When, at_every_await, cancelled_at, in_both_ways
+from tests.conftest import MakeApp
+from tests.lanes.workbench import apart, working
+from tests.waiting import until, until_status, until_waiting
 
 
 async def until_nothing_is_left(app: InTurn) -> None:
@@ -43,6 +40,7 @@ async def count_up(app: InTurn, message_id: int) -> None:
         await asyncio.sleep(0.001)
 
 
+@in_both_ways
 async def test_a_turn_can_be_cancelled_at_every_await(quick: InTurn, other: InTurn, when: When) -> None:
     async def attempt(number: int) -> None:
         before = (await other.lanes.inspect("k")).version
@@ -59,6 +57,7 @@ async def test_a_turn_can_be_cancelled_at_every_await(quick: InTurn, other: InTu
     assert await other.lanes.list() == []
 
 
+@in_both_ways
 async def test_the_first_turn_of_an_app_can_be_cancelled_at_every_await(
     make_app: MakeApp, other: InTurn, when: When
 ) -> None:
@@ -77,6 +76,7 @@ async def test_the_first_turn_of_an_app_can_be_cancelled_at_every_await(
     assert await at_every_await(attempt) >= 4
 
 
+@in_both_ways
 @pytest.mark.parametrize("is_local", [True, False], ids=["same process", "another process"])
 async def test_a_waiting_turn_can_be_cancelled_at_every_await(
     quick: InTurn, other: InTurn, when: When, is_local: bool
@@ -98,6 +98,7 @@ async def test_a_waiting_turn_can_be_cancelled_at_every_await(
     assert await other.lanes.list() == []
 
 
+@in_both_ways
 async def test_a_turn_that_rolls_back_can_be_cancelled_at_every_await(quick: InTurn, other: InTurn, when: When) -> None:
     async def roll_back() -> None:
         try:
@@ -117,6 +118,7 @@ async def test_a_turn_that_rolls_back_can_be_cancelled_at_every_await(quick: InT
     await until_nothing_is_left(quick)
 
 
+@in_both_ways
 async def test_a_submit_can_be_cancelled_at_every_await(quick: InTurn, other: InTurn, when: When) -> None:
     @quick.handler("h", key="k", state=list, message_id="{id}")
     async def h(turn: Turn[list[Any]]) -> None:
@@ -137,6 +139,7 @@ async def test_a_submit_can_be_cancelled_at_every_await(quick: InTurn, other: In
     assert await other.lanes.list() == []
 
 
+@in_both_ways
 async def test_waiting_for_a_result_can_be_cancelled_at_every_await(quick: InTurn, other: InTurn, when: When) -> None:
     @quick.handler("h", key="k", message_id="{id}")
     async def h(turn: Turn[Any]) -> Any:
@@ -156,6 +159,7 @@ async def test_waiting_for_a_result_can_be_cancelled_at_every_await(quick: InTur
     await until_nothing_is_left(quick)
 
 
+@in_both_ways
 async def test_a_worker_can_be_cancelled_at_every_await_and_hands_back_what_it_had(
     quick: InTurn, other: InTurn, when: When
 ) -> None:
@@ -169,7 +173,7 @@ async def test_a_worker_can_be_cancelled_at_every_await_and_hands_back_what_it_h
         before = len((await other.lanes.inspect("k")).state or [])
         receipt = await quick.submit("h", 1)
         task = asyncio.create_task(cancelled_at(number, when, quick.run(grace=5)))
-        done, _ = await asyncio.wait({task}, timeout=0.3)
+        done, _ = await asyncio.wait({task}, timeout=0.1)
         if not done:
             task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -195,3 +199,61 @@ async def test_after_all_that_the_heartbeat_rests(
         return quick.process.heartbeat.is_resting
 
     await until(rests, 15)
+
+
+async def test_a_worker_that_is_cancelled_while_its_commit_is_answered_keeps_no_message(
+    app: InTurn, other: InTurn
+) -> None:
+    """The commit gives it the next message of the lane, and nobody is there any more to take it."""
+
+    @app.handler("h", key="k", state=list)
+    async def h(turn: Turn[list[int]]) -> int:
+        turn.state.append(turn.body)
+        return turn.attempt
+
+    store, commit = app.process.store, app.process.store.commit
+    receipts = [await app.submit("h", n) for n in (1, 2, 3)]
+    async with working(app) as worker:
+
+        async def cancelled(effects: Commit) -> Ended:
+            ended = await commit(effects)
+            assert ended.next is not None
+            store.commit = commit  # type: ignore[method-assign]
+            worker.cancel()
+            await asyncio.sleep(5)
+            return ended
+
+        store.commit = cancelled  # type: ignore[assignment,method-assign]
+        with contextlib.suppress(asyncio.CancelledError):
+            await worker
+    info = await until_status(other, "k", "ready")
+    assert info.state == [1]
+    assert [(message.body, message.attempts) for message in info.messages] == [(2, 0), (3, 0)]
+    async with working(app):
+        assert [await receipt.result(5) for receipt in receipts] == [1, 1, 1]
+
+
+async def test_a_claim_that_was_answered_to_nobody_is_given_back(app: InTurn, other: InTurn) -> None:
+    @app.handler("h", key="k:{k}")
+    async def h(turn: Turn[Any]) -> int:
+        return turn.attempt
+
+    receipts = [await app.submit("h", {"k": k}) for k in range(3)]
+    store, claim = app.process.store, app.process.store.claim
+    async with working(app) as worker:
+
+        async def cancelled(call: str, can: Any, count: int, partition: int = 0) -> Claimed:
+            claimed = await claim(call, can, count, partition)
+            store.claim = claim  # type: ignore[method-assign]
+            worker.cancel()
+            await asyncio.sleep(5)
+            return claimed
+
+        store.claim = cancelled  # type: ignore[method-assign]
+        with contextlib.suppress(asyncio.CancelledError):
+            await worker
+    for k in range(3):
+        info = await until_status(other, f"k:{k}", "ready")
+        assert info.messages[0].attempts == 0
+    async with working(app):
+        assert [await receipt.result(5) for receipt in receipts] == [1, 1, 1]

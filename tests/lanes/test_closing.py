@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from inturn import InTurn, StoreUnavailable
+from inturn import InTurn, StoreUnavailable, Turn
 from inturn.store.lane import Begun, Opening
-from tests.lanes.conftest import Gate, MakeApp
+from tests.conftest import MakeApp
+from tests.lanes.workbench import Gate, working
 
 
 @pytest.mark.parametrize("is_held", [True, False], ids=["it waits", "it is granted"])
@@ -49,3 +51,16 @@ async def test_a_turn_whose_answer_comes_when_the_app_closes_does_not_wait_for_e
         await scene()
     async with other.turn("k", busy="reject"):
         pass
+
+
+async def test_a_worker_ends_when_its_app_is_closed(make_app: MakeApp) -> None:
+    app = make_app()
+
+    @app.handler("h", key="k")
+    async def h(turn: Turn[Any]) -> None: ...
+
+    async with working(app) as worker:
+        await (await app.submit("h", 1)).result(5)
+        await app.close()
+        done, _ = await asyncio.wait({worker}, timeout=10)
+        assert done, "it goes on asking a store that was closed"

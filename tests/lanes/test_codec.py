@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import pydantic
 import pytest
 from pydantic import BaseModel
 
-from inturn import BadMessage, InTurn, StateMismatch, Turn
+from inturn import BadMessage, HandlerFailed, InTurn, Turn
+from inturn.errors import StateMismatch
 from inturn.lanes.codec import Shape, StateShape, why_not
-from tests.lanes.conftest import until_status, working
+from tests.lanes.workbench import put, working
+from tests.waiting import until_status
+
+QUICK = (0.01, 0.01)
 
 
 class Model(BaseModel):
@@ -109,3 +114,63 @@ def test_why_a_text_does_not_fit_is_one_line() -> None:
     with pytest.raises(ValueError, match="seen") as error:
         Shape(Model, "state").read(b'{"seen": "x"}')
     assert why_not(error.value) == "seen: Input should be a valid array"
+
+
+class Away:
+    """Makes the first state of a lane, as long as the database that it asks is there. It is asked once beforehand."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+        self.calls = 0
+
+    def __call__(self) -> dict[str, Any]:
+        self.calls += 1
+        if self.calls > 1:
+            raise self.error
+        return {}
+
+
+class Picky(pydantic.BaseModel):
+    """Its validator raises what pydantic does not make a ValidationError of."""
+
+    v: int = 0
+
+    @pydantic.field_validator("v")
+    @classmethod
+    def known(cls, v: int) -> int:
+        return {0: 0}[v]
+
+
+@pytest.mark.parametrize("error", [ConnectionError("away"), ValueError("no"), KeyboardInterrupt()], ids=repr)
+async def test_a_first_state_that_cannot_be_made_raises_its_own_error_and_the_lane_is_free_at_once(
+    app: InTurn, error: BaseException
+) -> None:
+    with pytest.raises(type(error)) as raised:
+        async with app.turn("k", state=dict, initial=Away(error)):
+            pytest.fail("the turn has begun")
+    assert raised.value is error
+    async with app.turn("k", state=dict, wait=5) as turn:
+        turn.state["a"] = 1
+    info = await until_status(app, "k", "idle")
+    assert (info.state, app.process.registry.holding) == ({"a": 1}, {})
+
+
+async def test_a_first_state_that_a_worker_cannot_make_fails_the_message(app: InTurn) -> None:
+    @app.handler("h", key="k", state=dict, initial=Away(ConnectionError("away")), attempts=2, backoff=QUICK)
+    async def h(turn: Turn[Any]) -> None: ...
+
+    async with working(app):
+        with pytest.raises(HandlerFailed, match=r"2 attempt\(s\): ConnectionError: away"):
+            await (await app.submit("h", 1)).result(5)
+
+
+async def test_a_stored_state_that_a_validator_trips_over_parks_the_lane_and_holds_nothing(app: InTurn) -> None:
+    await put(app, "k", {"v": 7})
+    with pytest.raises(StateMismatch, match="KeyError: 7"):
+        async with app.turn("k", state=Picky):
+            pytest.fail("the turn has begun")
+    info = await until_status(app, "k", "parked")
+    assert (info.state, info.running, app.process.registry.holding) == ({"v": 7}, None, {})
+    await app.lanes.resume("k")
+    async with app.turn("k", state=dict, wait=5) as turn:
+        assert turn.state == {"v": 7}

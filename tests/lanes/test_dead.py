@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from inturn import HandlerFailed, InTurn, Turn
-from tests.lanes.conftest import counted, until, until_status, working
+from tests.lanes.workbench import counted, working
+from tests.waiting import until, until_status
 
 
 class Broken:

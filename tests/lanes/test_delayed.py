@@ -10,28 +10,11 @@ import pytest
 
 from inturn import InTurn, MessageCancelled, Turn
 from inturn.store import clock
-from tests.lanes.conftest import Gate, apart, until, until_status, working
-from tests.lanes.test_interrupting import submit
-from tests.lanes.test_merge import Seen, results
-
-SLACK_S = 0.7
+from tests.lanes.workbench import SLACK_S, Gate, Noted, Seen, apart, results, submit, working
+from tests.waiting import until, until_status
 
 
-class Noted(Seen):
-    """A handler that notes its messages, and when each began."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.at: dict[str, float] = {}
-
-    async def run(self, turn: Turn[Any]) -> str:
-        self.note(turn)
-        for message in turn.messages:
-            self.at[message.id] = clock.now()
-        return str(turn.body)
-
-
-@pytest.mark.alone
+@pytest.mark.timed
 @pytest.mark.parametrize(
     "when",
     [
@@ -61,7 +44,7 @@ async def test_what_is_due_already_is_not_delayed(app: InTurn, when: Any) -> Non
     assert (await submit(app, "a", **when)).status == "accepted"
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_it_holds_up_nobody_and_takes_its_place_when_it_is_due(app: InTurn) -> None:
     noted = Noted()
     app.handler("h", key="k")(noted.run)

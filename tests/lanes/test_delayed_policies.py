@@ -10,10 +10,9 @@ import pytest
 
 from inturn import InTurn, Superseded, Turn
 from inturn.store import clock
-from tests.lanes.conftest import Gate, MakeApp, until, until_status, working
-from tests.lanes.test_delayed import SLACK_S, Noted
-from tests.lanes.test_interrupting import submit
-from tests.lanes.test_merge import Seen, results
+from tests.conftest import MakeApp
+from tests.lanes.workbench import SLACK_S, Gate, Noted, Seen, results, submit, working
+from tests.waiting import until, until_status
 
 
 async def test_it_outlives_every_process(make_app: MakeApp) -> None:
@@ -106,7 +105,7 @@ async def test_an_interrupt_that_is_delayed_interrupts_when_it_is_due(app: InTur
     assert seen.bursts == [["a"], ["a", "b"]]
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_a_turn_can_send_for_later(app: InTurn) -> None:
     noted = Noted()
     app.handler("remind", key="k", message_id="{id}")(noted.run)

@@ -7,16 +7,10 @@ from typing import Any
 
 import pytest
 
-from inturn import (
-    DuplicateMessage,
-    HandlerFailed,
-    InTurn,
-    ResultExpired,
-    Stop,
-    Turn,
-    content_id,
-)
-from tests.lanes.conftest import Gate, until, working
+from inturn import DuplicateMessage, HandlerFailed, InTurn, Stop, Turn, content_id
+from inturn.errors import ResultExpired
+from tests.lanes.workbench import Gate, working
+from tests.waiting import until, until_status
 
 
 async def test_equal_ids_of_two_handlers_are_two_messages(app: InTurn) -> None:
@@ -144,3 +138,15 @@ async def test_an_inline_turn_and_a_submitted_message_of_one_id_are_two_messages
         async with app.turn("k", message_id=1):
             raise AssertionError("it ran twice")
     assert await duplicate.value.receipt.result(1) == "inline"
+
+
+async def test_the_mark_of_a_message_outlives_its_lane(app: InTurn, other: InTurn) -> None:
+    @app.handler("h", key="k", message_id="{id}", state=list)
+    async def h(turn: Turn[list[int]]) -> int:
+        turn.state = None  # type: ignore[assignment]
+        return 1
+
+    async with working(app):
+        await (await app.submit("h", {"id": 1})).result(5)
+        await until_status(other, "k", "idle")
+        assert (await app.submit("h", {"id": 1})).is_duplicate

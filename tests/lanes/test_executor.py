@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from inturn import (
-    HandlerFailed,
-    InTurn,
-    OwnLane,
-    Turn,
-)
+from inturn import CommitUnknown, HandlerFailed, InTurn, Turn
+from inturn.errors import OwnLane
+from inturn.settings import Settings
 from inturn.store import clock
-from tests.lanes.conftest import MakeApp, until, until_status, working
+from tests.conftest import MakeApp
+from tests.lanes.workbench import working
+from tests.servers import PrivateRedis
+from tests.waiting import until, until_status
 
 QUICK = (0.001, 0.01)
 
@@ -238,3 +238,30 @@ async def test_a_turn_must_not_wait_for_its_own_lane(app: InTurn) -> None:
 
     async with working(app):
         assert await (await app.submit("h", {"k": "a"})).result(10) == "fine"
+
+
+async def test_a_commit_by_the_handler_while_the_store_is_away_costs_no_attempt(
+    fresh_redis: PrivateRedis, namespace: str
+) -> None:
+    """It has one attempt only. Whether it was committed is not known, and that is no failure of the handler."""
+    attempts: list[int] = []
+    is_back = asyncio.Event()
+    async with InTurn(fresh_redis.url, namespace=namespace, settings=Settings(store_timeout=2)) as app:
+
+        @app.handler("h", key="k", attempts=1, ttl=30)
+        async def h(turn: Turn[Any]) -> None:
+            attempts.append(turn.attempt)
+            if not is_back.is_set():
+                fresh_redis.pause()
+            try:
+                await turn.commit("fine")
+            except CommitUnknown:
+                fresh_redis.resume()  # so that a failure could be told
+                is_back.set()
+                raise
+
+        async with working(app):
+            receipt = await app.submit("h", {})
+            await is_back.wait()
+            assert await receipt.result(20) == "fine"
+    assert set(attempts) == {1}

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from inturn import HandlerFailed, InTurn, Retry, Stop, Turn
-from tests.lanes.conftest import Gate, counted, until, until_status, working
+from inturn import HandlerFailed, InTurn, LaneTimeout, Retry, Stop, Turn
+from tests.lanes.workbench import Gate, counted, working
+from tests.waiting import until, until_status
 
 QUICK = (0.001, 0.01)
 
@@ -293,3 +294,75 @@ async def test_every_transition_of_a_turn_is_logged_and_counted(app: InTurn, cap
     assert now == {"committed": 1, "retry": 2, "dead": 1}
     assert counted("inturn_turn_seconds_count") == took + 1
     assert counted("inturn_turn_wait_seconds_count") == waited + 4
+
+
+class Own(BaseException):
+    pass
+
+
+@pytest.mark.parametrize(
+    "error",
+    [BaseExceptionGroup("g", [asyncio.CancelledError()]), GeneratorExit(), Own("mine"), asyncio.CancelledError()],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "thread"])
+async def test_an_error_that_is_no_exception_counts_as_an_attempt_and_becomes_a_dead_letter(
+    app: InTurn, error: BaseException, is_async: bool
+) -> None:
+    runs: list[int] = []
+
+    def run(turn: Turn[Any]) -> str:
+        runs.append(turn.attempt)
+        if turn.body == "bad":
+            raise error
+        return "on"
+
+    async def run_async(turn: Turn[Any]) -> str:
+        return run(turn)
+
+    app.handler("h", key="k", attempts=2, backoff=QUICK)(run_async if is_async else run)
+    async with working(app):
+        bad, good = await app.submit("h", "bad"), await app.submit("h", "good")
+        with pytest.raises(HandlerFailed, match=type(error).__name__):
+            await bad.result(5)
+        assert await good.result(5) == "on"
+    assert runs == [1, 2, 1]
+    assert [letter.attempts for letter in await app.dead_letters.list()] == [2]
+
+
+async def test_a_handler_that_makes_another_error_of_a_real_cancellation_is_handed_back(app: InTurn) -> None:
+    gate, bodies = Gate(), ["first", "second"]
+
+    @app.handler("h", key="k", attempts=1)
+    async def h(turn: Turn[Any]) -> tuple[str, int]:
+        if bodies.pop(0) == "second":
+            return "done", turn.attempt
+        try:
+            await gate.pass_through()
+        except asyncio.CancelledError as error:
+            raise BaseExceptionGroup("of a task group", [error]) from error
+        raise AssertionError("nobody opened the gate")
+
+    receipt = await app.submit("h", 1)
+    async with working(app, grace=0):
+        await gate.reached.wait()
+    info = await until_status(app, "k", "ready")
+    assert (info.messages[0].attempts, await app.dead_letters.list()) == (0, [])
+    async with working(app):
+        assert await receipt.result(5) == ["done", 1]
+
+
+async def test_a_handler_that_timed_out_at_another_lane_has_failed_and_its_own_message_did_not_time_out(
+    app: InTurn, other: InTurn
+) -> None:
+    @app.handler("h", attempts=1)
+    async def h(turn: Turn[Any]) -> None:
+        async with app.turn("other", wait=0.05):
+            pytest.fail("the other lane was free")
+
+    async with other.turn("other"), working(app):
+        receipt = await app.submit("h", 1, key="k")
+        with pytest.raises(HandlerFailed, match="LaneTimeout") as failed:
+            await receipt.result(5)
+    assert not isinstance(failed.value, LaneTimeout | TimeoutError)
+    assert failed.value.errors[-1]["type"] == "LaneTimeout"

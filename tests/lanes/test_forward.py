@@ -1,4 +1,4 @@
-"""Promises of sends and of the heartbeat that a review found broken. Partitions are Redis's."""
+"""Sends to lanes of another partition, which only Redis has: brought there in order, once, and by a beat if need be."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import redis.asyncio
 from inturn import InTurn, StoreUnavailable, Turn
 from inturn.process import heartbeat
 from inturn.settings import Settings
-from inturn.store import clock
 from inturn.store.redis.store import RedisStore
-from tests.lanes.conftest import apart, until, until_waiting
+from tests.lanes.workbench import apart
 from tests.store.redis.peers import RedisPeer
 from tests.store.world import send_to
+from tests.waiting import until, until_waiting
 
 
 @pytest.fixture
@@ -139,52 +139,3 @@ async def test_the_heartbeat_does_not_wait_for_sends_that_it_brings(
 
         await until(beats_go_on)
     assert brought == [(0, 1)], "one at a time on each way"
-
-
-async def test_one_undo_that_fails_keeps_neither_the_others_nor_the_chores_from_being_done(
-    app: InTurn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(heartbeat, "BEAT_S", 0.2)
-    registry, done, tried, chores = app.process.registry, [], [], []
-
-    async def fails() -> None:
-        tried.append(clock.now())
-        raise ValueError("what it says does not matter")
-
-    async def works() -> None:
-        done.append(clock.now())
-
-    async def chore() -> None:
-        chores.append(len(tried))
-
-    async with app.turn("beating"):
-        registry.once_more("x", registry.new_token(), 0.0, fails)
-        for _ in range(3):
-            registry.once_more("x", registry.new_token(), 0.0, works)
-        app.process.heartbeat.chores.append(chore)
-
-        async def is_done() -> bool:
-            return len(done) == 3 and len(tried) >= 2 and bool(chores) and chores[-1] >= 2
-
-        await until(is_done)
-        assert [undo for _, undo in registry.leftovers] == [fails], "it is tried again, and the others are gone"
-        registry.leftovers.clear()
-
-
-async def test_a_send_of_a_turn_that_is_over_is_refused(app: InTurn) -> None:
-    note(app)
-    async with app.turn("k") as turn:
-        turn.send("note", 1)
-    with pytest.raises(RuntimeError, match="turn of lane 'k' is over"):
-        turn.send("note", 2)
-    assert (await app.lanes.inspect("k>note")).waiting == 1
-
-
-async def test_a_lane_of_sends_whose_key_would_be_too_long_is_refused_and_nothing_is_sent(app: InTurn) -> None:
-    note(app)
-    key = "k" * 510
-    with pytest.raises(ValueError, match=r"key=.*is 515 bytes long, at most 512 are allowed"):
-        async with app.turn(key, state=list) as turn:
-            turn.state.append(1)
-            turn.send("note", 1)
-    assert ((await app.lanes.inspect(key)).state, await app.lanes.list()) == (None, [])

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from inturn import InTurn, Turn
-from tests.lanes.conftest import working
+from inturn import ArgumentError, InTurn, Turn
+from inturn.errors import ArgumentTypeError
+from tests.lanes.workbench import working
 
 
 class Question(BaseModel):
@@ -28,10 +29,10 @@ def nothing(turn: Turn[Any]) -> None: ...
 @pytest.mark.parametrize(
     ("options", "error", "says"),
     [
-        ({"name": ""}, ValueError, "handler name ''"),
-        ({"name": "a b"}, ValueError, "handler name 'a b'"),
-        ({"name": "a>b"}, ValueError, "handler name 'a>b'"),
-        ({"name": "x" * 65}, ValueError, "handler name"),
+        ({"name": ""}, ValueError, "name=''"),
+        ({"name": "a b"}, ValueError, "name='a b'"),
+        ({"name": "a>b"}, ValueError, "name='a>b'"),
+        ({"name": "x" * 65}, ValueError, "name="),
         ({"key": ""}, TypeError, "key=''"),
         ({"key": 5}, TypeError, "key=5"),
         ({"key": "user:{user"}, ValueError, "key='user:{user'"),
@@ -42,11 +43,15 @@ def nothing(turn: Turn[Any]) -> None: ...
         ({"key": "{uesr}", "body": Question}, ValueError, "key='{uesr}': the body has no 'uesr'; it has text, user"),
         ({"message_id": "{id}", "body": Question}, ValueError, "message_id='{id}': the body has no 'id'"),
         ({"content_id": "{txt}", "body": Question}, ValueError, "content_id='{txt}': the body has no 'txt'"),
-        ({"message_id": "{a}", "content_id": "{b}"}, ValueError, "message_id and content_id"),
+        (
+            {"message_id": "{a}", "content_id": "{b}"},
+            ValueError,
+            "content_id: give message_id= or content_id=, not both",
+        ),
         ({"busy": "explode"}, ValueError, "busy='explode': must be one of 'queue', 'wait', 'reject', 'drop'"),
         ({"busy": ["queue"]}, ValueError, "busy="),
-        ({"busy": "wait"}, ValueError, "busy='wait' needs wait="),
-        ({"wait": 5}, ValueError, "wait=5 with busy='queue'"),
+        ({"busy": "wait"}, ValueError, "wait: must be given with busy='wait'"),
+        ({"wait": 5}, ValueError, "wait=5: busy='queue'"),
         ({"busy": "wait", "wait": "5"}, TypeError, "wait='5'"),
         ({"on_failure": "ignore"}, ValueError, "on_failure='ignore': must be one of 'block', 'skip', 'park'"),
         ({"attempts": 0}, ValueError, "attempts=0"),
@@ -66,24 +71,26 @@ def nothing(turn: Turn[Any]) -> None: ...
         ),
         ({"state": {}}, TypeError, "state={}: must be a pydantic model, a dataclass, dict or list"),
         ({"body": 5}, TypeError, "body=5: must be a pydantic model"),
-        ({"initial": dict}, ValueError, "initial= without state="),
+        ({"initial": dict}, ValueError, "initial: needs state="),
     ],
 )
 async def test_a_bad_option_is_named(app: InTurn, options: dict[str, Any], error: type[Exception], says: str) -> None:
     options = {"name": "h", **options}
-    with pytest.raises(error, match=says.replace("{", r"\{") if "\\" not in says else says):
+    with pytest.raises(error, match=says.replace("{", r"\{") if "\\" not in says else says) as refused:
         app.handler(options.pop("name"), **options)(nothing)
+    assert isinstance(refused.value, ArgumentError)
+    assert str(refused.value).startswith(refused.value.field)
     assert app.runtime.handlers == {}
 
 
 async def test_a_name_is_registered_once(app: InTurn) -> None:
     app.handler("h", key="k")(nothing)
-    with pytest.raises(ValueError, match="handler 'h' is registered already"):
+    with pytest.raises(ValueError, match="name='h': a handler of this name is registered already"):
         app.handler("h", key="k")(nothing)
 
 
 async def test_what_cannot_be_called_is_refused(app: InTurn) -> None:
-    with pytest.raises(TypeError, match="handler 'h': 5 cannot be called"):
+    with pytest.raises(ArgumentTypeError, match="handler=5: must be a function of a turn, to be registered as 'h'"):
         app.handler("h", key="k")(5)  # type: ignore[type-var]
 
 
@@ -125,5 +132,5 @@ async def test_keys_and_ids_may_be_functions_of_the_body(app: InTurn) -> None:
 
     async with working(app):
         assert await (await app.submit("h", ["a", "b"])).result(5) == "k:a b"
-    with pytest.raises(ValueError, match="message_id: its function answered 5; it must answer text"):
+    with pytest.raises(ValueError, match="message_id: its function returned 5; it must return text"):
         await app.submit("h", ["a", 5])

@@ -9,9 +9,16 @@ import pytest
 
 from inturn import (
     InTurn,
+    LeaseLost,
+    Retry,
     Turn,
 )
-from tests.lanes.conftest import Gate, MakeApp, apart, counted, put, until, until_status, until_waiting, working
+from inturn.store.lane import Begun, Opening
+from inturn.store.limits import PLACE_LIVES_MS
+from inturn.store.protocol import Beat
+from tests.conftest import MakeApp
+from tests.lanes.workbench import Gate, apart, counted, put, working
+from tests.waiting import until, until_status, until_waiting
 
 
 async def test_a_turn_commits_its_state_at_the_end_of_the_block(app: InTurn, other: InTurn) -> None:
@@ -73,7 +80,7 @@ async def test_inline_turns_and_submitted_messages_stand_in_one_order(app: InTur
     ]  # fmt: skip
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_the_commit_before_hands_the_lane_to_the_waiting_caller_at_once(app: InTurn, other: InTurn) -> None:
     loop = asyncio.get_running_loop()
     began_at = 0.0
@@ -173,3 +180,94 @@ async def test_every_partition_has_its_own_lanes(make_app: MakeApp, store_url: s
     for n in range(20):
         async with app.turn(f"k{n}", state=dict) as turn:
             assert turn.state == {"n": n}
+
+
+async def test_inline_callers_that_wait_in_a_lane_that_is_cleared_queue_anew(app: InTurn, other: InTurn) -> None:
+    gate = Gate()
+
+    async def hold() -> None:
+        async with app.turn("k"):
+            await gate.pass_through()
+
+    async def wait(n: int) -> int:
+        async with other.turn("k", state=list) as turn:
+            turn.state.append(n)
+        return n
+
+    holding = apart(hold())
+    await gate.reached.wait()
+    waiting = [apart(wait(n)) for n in range(2)]
+    await until_waiting(app, "k", 2)
+    assert await app.lanes.clear("k") == 2
+    async with asyncio.timeout(10):
+        assert await asyncio.gather(*waiting) == [0, 1]
+    with pytest.raises(LeaseLost, match="cleared"):
+        await holding
+    assert sorted((await app.lanes.inspect("k")).state) == [0, 1]
+
+
+async def test_a_caller_asks_again_when_its_beat_was_so_long_on_its_way_that_its_place_may_be_gone(
+    app: InTurn, other: InTurn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the caller's own clock the beats came in time: only the store has seen that one was late."""
+    store = other.process.store
+    really_beat, really_begin = store.beat, store.begin
+    asked: list[str] = []
+
+    async def beat(*arguments: Any) -> Beat:
+        return (await really_beat(*arguments))._replace(away_ms=PLACE_LIVES_MS + 200)
+
+    async def begin(opening: Opening) -> Begun:
+        asked.append(opening.token)
+        return await really_begin(opening)
+
+    monkeypatch.setattr(store, "begin", begin)
+
+    async def wait() -> None:
+        async with other.turn("k"):
+            pass
+
+    async with app.turn("k"):
+        waiting = apart(wait())
+        await until_waiting(app, "k", 1)
+        before = len(asked)
+        monkeypatch.setattr(store, "beat", beat)
+
+        async def has_asked_again() -> bool:
+            return len(asked) > before
+
+        await until(has_asked_again)
+        assert len(set(asked[before - 1 :])) == 1, "for the same place"
+    async with asyncio.timeout(10):
+        await waiting
+
+
+async def test_a_turn_that_is_over_when_it_arrives_does_not_find_its_own_message_there(
+    app: InTurn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, answers = app.process.store, [10_000.0]
+    really_begin = store.begin
+
+    async def begin(opening: Opening) -> Begun:
+        answer = await really_begin(opening)
+        return answer._replace(sent_at=answer.sent_at - answers.pop()) if answers else answer
+
+    monkeypatch.setattr(store, "begin", begin)
+    async with asyncio.timeout(5), app.turn("k", state=list, message_id="m") as turn:
+        turn.state.append(turn.id)
+    info = await app.lanes.inspect("k")
+    assert (info.state, info.status, answers) == (["m"], "idle", [])
+
+
+async def test_an_inline_caller_waits_behind_a_message_that_waits_for_its_retry(app: InTurn, other: InTurn) -> None:
+    @app.handler("h", key="k", state=list)
+    async def h(turn: Turn[list[str]]) -> None:
+        if turn.attempt == 1:
+            raise Retry(after=2)
+        turn.state.append("submitted")
+
+    async with working(app):
+        await app.submit("h", 1)
+        await until_status(app, "k", "waiting")
+        async with asyncio.timeout(10), other.turn("k", state=list) as turn:
+            assert turn.state == ["submitted"]

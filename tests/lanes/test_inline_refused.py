@@ -10,18 +10,16 @@ import pytest
 from inturn import (
     BadMessage,
     DuplicateMessage,
-    HandlerTimeout,
     InTurn,
     LaneBusy,
     LaneTimeout,
     LeaseLost,
     MailboxFull,
-    OwnLane,
-    StateMismatch,
-    TooLarge,
     Turn,
 )
-from tests.lanes.conftest import Gate, apart, counted, put, until_status, until_waiting, working
+from inturn.errors import HandlerTimeout, OwnLane, StateMismatch, TooLarge
+from tests.lanes.workbench import Gate, apart, counted, put, working
+from tests.waiting import until_status, until_waiting
 
 
 async def test_a_duplicate_of_a_finished_turn_raises_with_its_first_result(app: InTurn, other: InTurn) -> None:
@@ -226,3 +224,23 @@ async def test_bad_input_is_named(app: InTurn, options: dict[str, Any], error: t
     arguments = {"key": "k", **options}
     with pytest.raises(error, match=says):
         app.turn(arguments.pop("key"), **arguments)
+
+
+async def test_a_turn_whose_lease_is_gone_cannot_commit_whatever_became_of_the_lane(app: InTurn, other: InTurn) -> None:
+    """Free but stopped; free with a message that waits for a worker."""
+
+    @other.handler("h", key="k")
+    async def h(turn: Turn[Any]) -> None: ...
+
+    for is_paused in (True, False):
+        with pytest.raises(LeaseLost):
+            async with app.turn("k", state=list) as turn:
+                turn.state.append("never")
+                if is_paused:
+                    await other.lanes.pause("k")
+                else:
+                    await other.submit("h", 1)
+                await other.process.store.leave("k", turn._lease.token, turn._ident, turn.fence)
+        info = await other.lanes.inspect("k")
+        assert info.state is None
+        assert await other.lanes.clear("k") == (0 if is_paused else 1)

@@ -10,43 +10,12 @@ from typing import Any
 import pytest
 
 from inturn import InTurn, Turn
-from inturn.lanes.receipt import Receipt
 from inturn.store import clock
-from tests.lanes.conftest import Gate, counted, until, until_status, working
-from tests.lanes.test_merge import Seen, bodies, results
+from tests.lanes.workbench import Bodies, Gate, bodies, counted, never, results, submit, working
+from tests.waiting import until, until_status
 
 YIELD_S = 1.0
 """So long a turn that was interrupted may take to end."""
-
-
-class Bodies:
-    """What happens in the bodies of one handler. The first `held` of its turns last until they are cancelled."""
-
-    def __init__(self, held: int = 1) -> None:
-        self.held = held
-        self.seen = Seen()
-        self.begun: asyncio.Queue[Turn[Any]] = asyncio.Queue()
-        self.cancelled = 0
-
-    async def run(self, turn: Turn[Any]) -> list[Any]:
-        burst = self.seen.note(turn)
-        self.begun.put_nowait(turn)
-        if len(self.seen.turns) <= self.held:
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                self.cancelled += 1
-                raise
-        return burst
-
-
-async def submit(app: InTurn, text: str, handler: str = "h", **options: Any) -> Receipt:
-    return await app.submit(handler, text, message_id=text, **options)
-
-
-def never(turn: Turn[Any]) -> None:
-    """For an app that only submits."""
-    raise AssertionError("it runs elsewhere")
 
 
 async def test_the_next_turn_gets_the_old_messages_and_the_new_one_together(app: InTurn, other: InTurn) -> None:
@@ -200,7 +169,7 @@ async def test_a_handler_in_a_thread_cannot_be_cancelled_and_cannot_commit_eithe
         opened.set()
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_a_cancellation_arrives_soon(app: InTurn, other: InTurn) -> None:
     """On Redis by push; on SQLite by looking at the file."""
     cancelled_at: list[float] = []

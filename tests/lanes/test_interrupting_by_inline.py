@@ -11,7 +11,8 @@ import pytest
 
 from inturn import Interrupted, InTurn, LaneTimeout, Turn
 from inturn.store.lane import Begun, Opening
-from tests.lanes.conftest import Gate, apart, counted, until_waiting, working
+from tests.lanes.workbench import Gate, apart, counted, working
+from tests.waiting import until_waiting
 
 
 class Calls:
@@ -272,5 +273,5 @@ async def test_an_inline_turn_supersedes_nobody(app: InTurn, busy: Any) -> None:
 
 
 async def test_who_cannot_wait_cannot_interrupt(app: InTurn) -> None:
-    with pytest.raises(ValueError, match="wait=0 with busy='interrupt': it would end a turn and not begin one"):
+    with pytest.raises(ValueError, match="wait=0: must not be 0 with busy='interrupt'"):
         app.turn("k", busy="interrupt", wait=0)

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from inturn import InTurn, Superseded, Turn
-from tests.lanes.conftest import Gate, until, working
-from tests.lanes.test_interrupting import submit
-from tests.lanes.test_merge import Seen, results
+from tests.lanes.workbench import Gate, Seen, results, submit, working
+from tests.waiting import until
 
 
 async def test_after_three_interrupts_in_a_row_the_turn_finishes(app: InTurn) -> None:

@@ -9,47 +9,14 @@ from typing import Any
 
 import pytest
 
-from inturn import Cut, HandlerFailed, InTurn, Turn
+from inturn import Cut, InTurn, Turn
 from inturn.lanes.receipt import Receipt
 from inturn.store import clock
-from tests.lanes.conftest import Gate, until_status, working
+from tests.lanes.workbench import Gate, Seen, bodies, results, submitted, working
+from tests.waiting import until_status
 
 LONG_S = 30.0
 """A quiet time that nobody here waits for."""
-
-
-def bodies(turn: Turn[Any]) -> list[Any]:
-    return [message.body for message in turn.messages]
-
-
-async def submitted(app: InTurn, *texts: str) -> list[Receipt]:
-    return [await app.submit("h", text, message_id=text) for text in texts]
-
-
-async def results(receipts: list[Receipt], within_s: float = 5.0) -> list[Any]:
-    return list(await asyncio.gather(*(receipt.result(within_s) for receipt in receipts)))
-
-
-async def fates(receipts: list[Receipt], within_s: float = 5.0) -> list[Any]:
-    """What each came to: its result, or 'dead'."""
-    ended = await asyncio.gather(*(receipt.result(within_s) for receipt in receipts), return_exceptions=True)
-    return ["dead" if isinstance(fate, HandlerFailed) else fate for fate in ended]
-
-
-class Seen:
-    """What the turns of a handler were given, and in which attempt."""
-
-    def __init__(self) -> None:
-        self.turns: list[tuple[list[str], int]] = []
-
-    def note(self, turn: Turn[Any]) -> list[str]:
-        burst = bodies(turn)
-        self.turns.append((burst, turn.attempt))
-        return burst
-
-    @property
-    def bursts(self) -> list[list[str]]:
-        return [burst for burst, _ in self.turns]
 
 
 async def test_all_that_waited_is_one_turn_and_all_receipts_have_its_one_result(app: InTurn, other: InTurn) -> None:
@@ -132,7 +99,7 @@ async def test_only_neighbours_of_one_handler_and_one_priority_are_a_burst(app: 
     assert [text for burst in seen.bursts for text in burst] == ["urgent", "a", "b", "x", "c"]
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_every_message_restarts_the_quiet_time(app: InTurn) -> None:
     began: list[float] = []
     seen = Seen()
@@ -154,7 +121,7 @@ async def test_every_message_restarts_the_quiet_time(app: InTurn) -> None:
     assert 0.79 <= began[0] - last_at < 0.8 + 0.5
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_a_person_who_never_stops_typing_is_answered_after_the_longest_wait(app: InTurn) -> None:
     seen, began = Seen(), asyncio.Event()
     took: list[float] = []

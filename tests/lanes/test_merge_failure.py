@@ -7,8 +7,9 @@ from typing import Any
 
 from inturn import InTurn, Retry, Stop, Turn
 from inturn.store import clock
-from tests.lanes.conftest import Gate, MakeApp, until, until_status, until_waiting, working
-from tests.lanes.test_merge import Seen, bodies, fates, results, submitted
+from tests.conftest import MakeApp
+from tests.lanes.workbench import Gate, Seen, bodies, fates, results, submitted, working
+from tests.waiting import until, until_status, until_waiting
 
 
 async def test_a_failed_burst_is_retried_as_the_same_burst_and_nothing_joins_it(app: InTurn) -> None:

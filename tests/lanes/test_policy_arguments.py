@@ -10,7 +10,7 @@ import pytest
 
 from inturn import Cut, InTurn, SettingsError, Turn
 from inturn.lanes.policy import BUSY
-from tests.lanes.conftest import working
+from tests.lanes.workbench import working
 
 LONG = Cut(text="text", longer_than=10)
 
@@ -28,7 +28,7 @@ def registering(sqlite_url: str) -> InTurn:
 @pytest.mark.parametrize("option", [{"quiet": 0.5}, {"quiet": 0}, {"max_quiet": 1}, {"cut": LONG}])
 def test_a_quiet_time_is_for_merge_alone(registering: InTurn, busy: Any, option: dict[str, Any]) -> None:
     (name,) = option
-    with pytest.raises(ValueError, match=rf"^{name}=.* with busy='{busy}': only busy='merge'"):
+    with pytest.raises(ValueError, match=rf"^{name}=.*: busy='{busy}' has no quiet time; only busy='merge'"):
         registering.handler("h", key="k", busy=busy, **option)(run)
 
 
@@ -48,13 +48,13 @@ def test_what_ends_a_quiet_time_needs_one(registering: InTurn, option: dict[str,
 
 @pytest.mark.parametrize("busy", ["queue", "reject", "drop", "rollback", "latest"])
 def test_only_what_gathers_has_a_cap(registering: InTurn, busy: Any) -> None:
-    with pytest.raises(ValueError, match=rf"max_burst=5 with busy='{busy}': only 'merge' and 'interrupt'"):
+    with pytest.raises(ValueError, match=rf"max_burst=5: busy='{busy}' makes no bursts; only 'merge' and 'interrupt'"):
         registering.handler("h", key="k", busy=busy, max_burst=5)(run)
 
 
 @pytest.mark.parametrize("busy", [busy for busy in BUSY if busy != "wait"])
 def test_only_wait_waits_up_to_a_time(registering: InTurn, busy: Any) -> None:
-    with pytest.raises(ValueError, match=rf"wait=5 with busy='{busy}': only busy='wait'"):
+    with pytest.raises(ValueError, match=rf"wait=5: busy='{busy}' takes no wait=; only busy='wait'"):
         registering.handler("h", key="k", busy=busy, wait=5)(run)
 
 
@@ -68,7 +68,7 @@ def test_a_handler_has_one_policy_and_its_name_is_known(registering: InTurn, bus
 
 @pytest.mark.parametrize("busy", ["reject", "drop"])
 def test_unless_newer_makes_no_sense_where_nothing_waits(registering: InTurn, busy: Any) -> None:
-    with pytest.raises(ValueError, match=rf"unless_newer with busy='{busy}'"):
+    with pytest.raises(ValueError, match=rf"unless_newer: with busy='{busy}' nothing newer ever waits"):
         registering.handler("h", key="k", busy=busy, unless_newer=True)(run)
 
 
@@ -135,12 +135,12 @@ def test_what_was_refused_is_not_registered(registering: InTurn) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({}, ValueError, "give text= with longer_than=, or sent_at= with older_than="),
-        ({"text": "text"}, ValueError, "text= and longer_than= go together"),
-        ({"longer_than": 5}, ValueError, "text= and longer_than= go together"),
-        ({"sent_at": "at"}, ValueError, "sent_at= and older_than= go together"),
-        ({"older_than": 5}, ValueError, "sent_at= and older_than= go together"),
-        ({"text": "text", "longer_than": 5, "older_than": 5}, ValueError, "sent_at= and older_than= go together"),
+        ({}, ValueError, "a Cut needs text= with longer_than=, or sent_at= with older_than="),
+        ({"text": "text"}, ValueError, "longer_than: goes together with text="),
+        ({"longer_than": 5}, ValueError, "longer_than: goes together with text="),
+        ({"sent_at": "at"}, ValueError, "older_than: goes together with sent_at="),
+        ({"older_than": 5}, ValueError, "older_than: goes together with sent_at="),
+        ({"text": "text", "longer_than": 5, "older_than": 5}, ValueError, "older_than: goes together with sent_at="),
         ({"text": "text", "longer_than": -1}, ValueError, "longer_than=-1"),
         ({"text": "text", "longer_than": "5"}, TypeError, "longer_than='5'"),
         ({"text": "text", "longer_than": True}, TypeError, "longer_than=True"),
@@ -163,8 +163,8 @@ def test_a_cut_must_say_what_it_cuts(options: dict[str, Any], error: type[Except
         ({"delay": 367 * 86400}, ValueError, "delay=.*at most"),
         ({"delay": "5"}, TypeError, "delay='5'"),
         ({"delay": True}, TypeError, "delay=True"),
-        ({"delay": 1, "not_before": datetime.now(UTC)}, ValueError, "delay and not_before: give one of them"),
-        ({"delay": 0, "not_before": 0}, ValueError, "delay and not_before: give one of them"),
+        ({"delay": 1, "not_before": datetime.now(UTC)}, ValueError, "delay: give delay= or not_before=, not both"),
+        ({"delay": 0, "not_before": 0}, ValueError, "delay: give delay= or not_before=, not both"),
         ({"not_before": datetime(2030, 1, 1)}, ValueError, "not_before=.*time zone"),
         ({"not_before": math.nan}, ValueError, "not_before=nan"),
         ({"not_before": math.inf}, ValueError, "not_before="),
@@ -190,7 +190,7 @@ async def test_a_time_that_is_none_is_refused(
 async def test_whether_a_lane_will_be_busy_cannot_be_known_now(registering: InTurn, busy: Any) -> None:
     registering.handler("h", key="k", busy=busy)(run)
     async with registering:
-        with pytest.raises(ValueError, match=rf"delay with busy='{busy}'"):
+        with pytest.raises(ValueError, match=rf"delay: cannot be combined with busy='{busy}'"):
             await registering.submit("h", 1, delay=5)
         assert (await registering.submit("h", 1, delay=0)).status == "accepted"
 

@@ -10,30 +10,35 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
 import pytest
 
+from docs.tools import policy_tables
+from docs.tools.policy_tables import TABLES
 from inturn import InTurn
-from docs.tools import policy_tables as tables
-from inturn.demo.policies.live import TooSlow, play_live
-from inturn.demo.play import Play
+from inturn.demo import tables
+from inturn.demo.play import Play, play_live
 from inturn.demo.tables import At, Cancel, Ran, Table
 from inturn.lanes import policy
-from inturn.services import PrivateRedis
 from inturn.settings import Settings
+from inturn.store import clock
 from inturn.store.lane import Rule
 from tests.lanes.policy_by_hand import play_by_hand
+from tests.servers import PrivateRedis
 
 UNITS_S = (0.1, 0.25)
 SLOWEST_UNIT_S = 0.8
 """A play in which the machine stalled says nothing; it is repeated more slowly. The last one counts in any case."""
-MOST_LATE = 0.25
+MAX_LATE = 0.25
+PAUSE = 1 / 20
+"""Units between two checks of how slow the machine is."""
 APART = 0.5
 
-every_table = pytest.mark.parametrize("table", tables.TABLES, ids=lambda table: table.name)
+every_table = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 
 
 def check(play: Play, table: Table) -> None:
@@ -77,19 +82,54 @@ def redis_plays(redis_server: PrivateRedis) -> dict[str, Play]:
     """All tables at once, each in a lane of its own, by one worker."""
     for unit_s in UNITS_S:
         try:
-            return asyncio.run(play_on(redis_server.url, unit_s, MOST_LATE))
+            return asyncio.run(play_on(redis_server.url, unit_s, MAX_LATE))
         except TooSlow as slow:
             logging.getLogger("tests").warning("unit %g s: %s", unit_s, slow)
     return asyncio.run(play_on(redis_server.url, SLOWEST_UNIT_S, None))
 
 
 async def play_on(url: str, unit_s: float, most_late: float | None) -> dict[str, Play]:
-    async with InTurn(url, namespace=f"tables-{uuid.uuid4().hex[:12]}", settings=Settings()) as app:
-        plays = await play_live(app, tables.TABLES, unit_s, most_late=most_late)
+    namespace = f"tables-{uuid.uuid4().hex[:12]}"
+    async with InTurn(url, namespace=namespace, settings=Settings()) as app, aclosing(Pulse(app, unit_s)) as pulse:
+        plays = await play_live(app, TABLES, unit_s, on_start=pulse.start)
+        if most_late is not None and pulse.slowest() > most_late:
+            raise TooSlow(f"something took {pulse.slowest():.2f} units that takes next to nothing")
         return {play.table.name: play for play in plays}
 
 
-@pytest.mark.alone
+class TooSlow(Exception):
+    """The machine was so busy that a play in real time proves nothing."""
+
+
+class Pulse:
+    """Measures the longest time, in units, for which the machine kept the loop and the store waiting."""
+
+    def __init__(self, app: InTurn, unit_s: float) -> None:
+        self._app = app
+        self._unit_s = unit_s
+        self._slowest = 0.0
+        self._since = 0.0
+        self._beating: asyncio.Task[None] | None = None
+
+    def start(self, plays: list[Play]) -> None:
+        self._since = clock.now()
+        self._beating = asyncio.create_task(self._beat())
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(PAUSE * self._unit_s)
+            await self._app.lanes.inspect("pulse")
+            self._slowest, self._since = self.slowest(), clock.now()
+
+    def slowest(self) -> float:
+        return max(self._slowest, (clock.now() - self._since) / self._unit_s - PAUSE)
+
+    async def aclose(self) -> None:
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.wait({self._beating})
+
+
 @every_table
 def test_a_policy_does_what_its_table_says_on_redis_in_real_time(redis_plays: dict[str, Play], table: Table) -> None:
     play = redis_plays[table.name]
@@ -123,11 +163,11 @@ def test_a_table_tells_what_becomes_of_every_message(table: Table) -> None:
 
 
 def test_names_of_tables_are_unique() -> None:
-    assert len({table.name for table in tables.TABLES}) == len(tables.TABLES)
+    assert len({table.name for table in TABLES}) == len(TABLES)
 
 
 def test_every_policy_has_a_table() -> None:
-    assert {handles.busy for table in tables.TABLES for handles in table.handlers} == set(policy.BUSY)
+    assert {handles.busy for table in TABLES for handles in table.handlers} == set(policy.BUSY)
 
 
 def as_queue(rule: Rule) -> Rule:
@@ -139,7 +179,7 @@ def as_interrupt(rule: Rule) -> Rule:
 
 
 def without_limit(rule: Rule) -> Rule:
-    return rule._replace(most_ms=1_000_000)
+    return rule._replace(max_quiet_ms=1_000_000)
 
 
 def not_allowed(rule: Rule) -> Rule:
@@ -151,12 +191,12 @@ def not_allowed(rule: Rule) -> Rule:
     [
         (tables.MERGE, as_queue),
         (tables.MERGE_QUIET, as_queue),
-        (tables.MERGE_LONGEST, without_limit),
+        (policy_tables.MERGE_LONGEST, without_limit),
         (tables.INTERRUPT, as_queue),
-        (tables.INTERRUPT_ALLOWED, not_allowed),
+        (policy_tables.INTERRUPT_ALLOWED, not_allowed),
         (tables.ROLLBACK, as_interrupt),
         (tables.LATEST, as_queue),
-        (tables.DELAYED_LATEST, as_queue),
+        (policy_tables.DELAYED_LATEST, as_queue),
     ],
     ids=lambda value: value.name if isinstance(value, Table) else value.__name__,
 )
@@ -186,11 +226,11 @@ async def test_a_turn_that_is_only_a_little_different_is_found_out(change: dict[
 
 
 async def test_what_is_told_of_a_receipt_is_checked() -> None:
-    play = await play_by_hand(tables.LATEST_AGAIN)
+    play = await play_by_hand(policy_tables.LATEST_AGAIN)
     for wrong in (At(4.5, "B", says="duplicate"), Cancel(4.5, "B")):
         play.said[-1] = wrong, "superseded"
         with pytest.raises(AssertionError):
-            check(play, tables.LATEST_AGAIN)
+            check(play, policy_tables.LATEST_AGAIN)
 
 
 async def test_a_message_in_the_wrong_order_is_found_out() -> None:

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from inturn import InTurn, Turn
-from tests.lanes.conftest import Gate, until_status, until_waiting, working
-from tests.lanes.test_interrupting import submit
-from tests.lanes.test_merge import Seen, results
+from tests.lanes.workbench import Gate, Seen, results, submit, working
+from tests.waiting import until_status, until_waiting
 
 
 async def test_higher_ones_come_first_and_equal_ones_in_order(app: InTurn) -> None:

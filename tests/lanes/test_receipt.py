@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 
-from inturn import InTurn, Receipt, ResultExpired, Stop, Turn
-from inturn.lanes import results
-from tests.lanes.conftest import Gate, until, working
+from inturn import InTurn, Receipt, Stop, Turn
+from inturn.errors import ResultExpired
+from inturn.store.protocol import Notice
+from tests.lanes.workbench import Gate, working
+from tests.waiting import until
 
 
 async def test_a_result_is_told_to_whoever_waits_in_any_process(
     app: InTurn, other: InTurn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(results, "LOOK_AGAIN_S", 30.0)
+    monkeypatch.setattr("inturn.lanes.receipt.LOOK_AGAIN_S", 30.0)
     gate = Gate()
     for each in (app, other):
 
@@ -81,7 +83,7 @@ async def test_a_message_that_was_removed_has_no_result(app: InTurn, other: InTu
 
         await until(is_dead)
     assert await other.dead_letters.drop("k", "h", dead.id)
-    with pytest.raises(ResultExpired, match="a longer dedup_window keeps it"):
+    with pytest.raises(ResultExpired, match="raise dedup_window to keep it"):
         await dead.result(1)
 
 
@@ -110,3 +112,41 @@ def test_receipts_compare_and_show_by_what_they_say() -> None:
     one, two = (Receipt("accepted", "k", "h", "1", 0) for _ in range(2))
     assert one == two
     assert repr(one) == "Receipt(status='accepted', key='k', handler='h', id='1', ahead=0)"
+
+
+async def test_a_result_whose_notice_was_lost_is_found_by_looking_again(
+    app: InTurn, other: InTurn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inturn.lanes.receipt.LOOK_AGAIN_S", 0.05)
+    gate = Gate()
+
+    @app.handler("h", key="k")
+    async def h(turn: Turn[Any]) -> int:
+        await gate.pass_through()
+        return 1
+
+    def hears_nothing(notice: Notice) -> None: ...
+
+    app.process.registry.listeners["settled"] = hears_nothing
+    async with working(app):
+        waiting = asyncio.create_task((await app.submit("h", 1)).result(5))
+        await gate.reached.wait()
+        gate.opened.set()
+        assert await waiting == 1
+
+
+async def test_waiting_for_a_result_keeps_the_process_beating_and_then_it_is_not(app: InTurn) -> None:
+    @app.handler("h", key="k")
+    async def h(turn: Turn[Any]) -> None: ...
+
+    receipt = await app.submit("h", 1)
+    waiting = asyncio.create_task(receipt.result(5))
+    registry = app.process.registry
+
+    async def is_busy() -> bool:
+        return not registry.is_empty()
+
+    await until(is_busy)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert registry.is_empty()

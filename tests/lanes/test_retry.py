@@ -7,7 +7,7 @@ import json
 import pytest
 
 from inturn import Retry, Stop
-from inturn.lanes.retry import RetryRule, told
+from inturn.lanes.retry import RetryRule, error_record
 
 
 @pytest.mark.parametrize(("attempt", "bound_ms"), [(1, 1000), (2, 2000), (4, 8000), (7, 60_000), (999, 60_000)])
@@ -46,7 +46,7 @@ def test_a_kept_error_says_what_happened_and_is_bounded() -> None:
     try:
         raise ValueError("x" * 10_000)
     except ValueError as error:
-        kept = json.loads(told(error, 4))
+        kept = json.loads(error_record(error, 4))
     assert (kept["type"], kept["attempt"], len(kept["message"])) == ("ValueError", 4, 2000)
     assert len(kept["traceback"]) <= 2000
     assert kept["at"] > 1_700_000_000_000

@@ -6,13 +6,10 @@ from typing import Any
 
 import pytest
 
-from inturn import (
-    BadMessage,
-    InTurn,
-    Turn,
-    UnknownHandler,
-)
-from tests.lanes.conftest import Gate, counted, until, until_status, working
+from inturn import BadMessage, InTurn, Turn
+from inturn.errors import UnknownHandler
+from tests.lanes.workbench import Gate, counted, working
+from tests.waiting import until, until_status
 
 QUICK = (0.001, 0.01)
 
@@ -123,3 +120,41 @@ async def test_what_cannot_be_sent_raises_in_the_turn(app: InTurn) -> None:
         with pytest.raises(TypeError, match=r"message_id=1\.5"):
             turn.send("out", 1, message_id=1.5)
     assert await app.lanes.list() == []
+
+
+async def test_a_turn_may_send_a_thousand_messages(app: InTurn) -> None:
+    @app.handler("out", state=list)
+    async def out(turn: Turn[list[int]]) -> None:
+        turn.state.append(turn.body)
+
+    async with app.turn("k") as turn:
+        for n in range(1000):
+            turn.send("out", n)
+    assert (await app.lanes.inspect("k>out")).waiting == 1000
+    async with working(app):
+        await until_status(app, "k>out", "idle", within_s=40)
+    assert (await app.lanes.inspect("k>out")).state == list(range(1000))
+
+
+def note(app: InTurn) -> None:
+    @app.handler("note")
+    async def note(turn: Turn[Any]) -> None: ...
+
+
+async def test_a_send_of_a_turn_that_is_over_is_refused(app: InTurn) -> None:
+    note(app)
+    async with app.turn("k") as turn:
+        turn.send("note", 1)
+    with pytest.raises(RuntimeError, match="turn of lane 'k' is over"):
+        turn.send("note", 2)
+    assert (await app.lanes.inspect("k>note")).waiting == 1
+
+
+async def test_a_lane_of_sends_whose_key_would_be_too_long_is_refused_and_nothing_is_sent(app: InTurn) -> None:
+    note(app)
+    key = "k" * 510
+    with pytest.raises(ValueError, match=r"key=.*is 515 bytes long, at most 512 are allowed"):
+        async with app.turn(key, state=list) as turn:
+            turn.state.append(1)
+            turn.send("note", 1)
+    assert ((await app.lanes.inspect(key)).state, await app.lanes.list()) == (None, [])

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
 from inturn import InTurn
 from inturn.store import clock
-from tests.lanes.conftest import Gate, until_status, working
-from tests.lanes.plain_key import SLACK_S, SOON_S, TTL_S, Plain, add, body, plain_key, until_free
+from tests.lanes.plain_key import SLACK_S, SOON_S, TTL_S, Plain, add, body, on_redis, until_free
+from tests.lanes.workbench import Gate, working
+from tests.waiting import until_status
 
-
-@pytest.fixture
-def store_url(redis_url: str) -> str:
-    """Plain keys are a matter of Redis."""
-    return redis_url
-
-
-@pytest.fixture
-async def plain(redis_url: str, namespace: str) -> AsyncIterator[Plain]:
-    async with plain_key(redis_url, f"ai:lock:visitor:{namespace}") as plain:
-        yield plain
+pytestmark = on_redis
 
 
 async def test_while_our_turn_runs_the_other_service_cannot_take_it(app: InTurn, plain: Plain) -> None:
@@ -42,7 +32,7 @@ async def test_while_our_turn_runs_the_other_service_cannot_take_it(app: InTurn,
         assert await plain.take() is not None
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 @pytest.mark.parametrize("how", ["dropped", "expired"])
 async def test_while_the_other_service_holds_it_our_turn_waits_and_then_begins_soon(
     app: InTurn, plain: Plain, how: str
@@ -119,7 +109,7 @@ async def test_it_is_given_back_after_an_inline_turn_and_after_an_error_in_one(a
     assert await plain.holder() is None
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_an_inline_turn_waits_for_the_other_service(app: InTurn, plain: Plain) -> None:
     lock_id = await plain.take()
     assert lock_id is not None

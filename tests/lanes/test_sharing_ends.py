@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from inturn import Interrupted, InTurn, LeaseLost, Turn
-from tests.lanes.conftest import Gate, counted, until, working
-from tests.lanes.plain_key import TTL_S, Plain, add, body, plain_key, until_free
+from tests.lanes.plain_key import TTL_S, Plain, add, body, on_redis, until_free
+from tests.lanes.workbench import Gate, counted, working
+from tests.waiting import until
 
-
-@pytest.fixture
-def store_url(redis_url: str) -> str:
-    """Plain keys are a matter of Redis."""
-    return redis_url
-
-
-@pytest.fixture
-async def plain(redis_url: str, namespace: str) -> AsyncIterator[Plain]:
-    async with plain_key(redis_url, f"ai:lock:visitor:{namespace}") as plain:
-        yield plain
+pytestmark = on_redis
 
 
 async def test_if_it_is_stolen_our_turn_is_lost_and_cannot_commit(app: InTurn, plain: Plain) -> None:

@@ -9,18 +9,14 @@ import pytest
 import redis.asyncio
 
 from inturn import InTurn, Turn
-from inturn.errors import ConversationLockError
 from inturn.compat.conversation import ConversationLock
 from inturn.compat.managers import AsyncDistributedLockManager
 from inturn.compat.visitor import VisitorLockService
-from tests.lanes.conftest import Gate, working
-from tests.lanes.plain_key import SLACK_S, SOON_S
+from inturn.errors import ConversationLockError
+from tests.lanes.plain_key import SLACK_S, SOON_S, on_redis
+from tests.lanes.workbench import Gate, working
 
-
-@pytest.fixture
-def store_url(redis_url: str) -> str:
-    """Plain keys are a matter of Redis."""
-    return redis_url
+pytestmark = on_redis
 
 
 Take = Callable[[], Any]
@@ -53,7 +49,7 @@ def manager(kind: str, client: Any, uid: str) -> tuple[str, Take, Callable[[Any]
     )
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 @pytest.mark.parametrize("over", ["client", "app"])
 @pytest.mark.parametrize("kind", ["visitor", "conversation", "distributed"])
 async def test_the_ready_made_managers_and_our_turns_exclude_each_other(

@@ -8,14 +8,8 @@ from typing import Any
 import pytest
 
 from inturn import InTurn, Stop, Turn
-from inturn.lanes.turn import Message
-from tests.lanes.conftest import Gate, apart, until_status, working
-from tests.lanes.test_interrupting import submit
-from tests.lanes.test_merge import Seen, bodies, fates, results
-
-
-def texts(messages: list[Message]) -> list[Any]:
-    return [message.body for message in messages]
+from tests.lanes.workbench import Gate, Seen, apart, bodies, fates, results, submit, texts, working
+from tests.waiting import until_status
 
 
 async def test_the_new_messages_are_answered_and_committed_with_this_turn(app: InTurn, other: InTurn) -> None:
@@ -91,7 +85,7 @@ async def test_calls_side_by_side_answer_every_message_once(app: InTurn) -> None
 
 async def steer_and_hear_nothing(turn: Turn[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """The store has done it, and whoever asked is cancelled before the answer arrives."""
-    store, is_done = turn.runtime.process.store, asyncio.Event()
+    store, is_done = turn._runtime.process.store, asyncio.Event()
     steer = store.steer
 
     async def steer_with_a_slow_answer(*arguments: Any) -> Any:

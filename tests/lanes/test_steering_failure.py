@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from inturn import BadMessage, HandlerFailed, InTurn, LeaseLost, Turn
-from tests.lanes.conftest import Gate, MakeApp, apart, until_waiting, working
-from tests.lanes.test_interrupting import submit
-from tests.lanes.test_merge import Seen, bodies, fates, results
+from tests.conftest import MakeApp
+from tests.lanes.workbench import Gate, Seen, apart, bodies, fates, results, submit, working
+from tests.waiting import until_waiting
 
 
 async def test_if_the_turn_fails_they_are_tried_again_together(app: InTurn) -> None:

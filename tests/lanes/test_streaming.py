@@ -8,37 +8,13 @@ from typing import Any
 
 import pytest
 
-from inturn import BadMessage, Event, InTurn, TooLarge, Turn, Watch
-from tests.lanes.conftest import Gate, working
-from tests.lanes.test_interrupting import submit
-from tests.lanes.test_merge import bodies
+from inturn import BadMessage, InTurn, Turn
+from inturn.errors import TooLarge
+from tests.conftest import MakeApp
+from tests.lanes.workbench import Gate, add_talker, bodies, events_until, submit, told, working
 
-ENDS = ("commit", "fail", "lost", "back", "interrupt")
 ENDLESS: list[Any] = []
 ENDLESS.append(ENDLESS)
-
-
-async def events_until(watch: Watch, *whats: str, within_s: float = 20.0) -> list[Event]:
-    """All that comes, up to the first of these."""
-    seen: list[Event] = []
-    async with asyncio.timeout(within_s):
-        async for event in watch:
-            seen.append(event)
-            if event.what in (whats or ENDS):
-                return seen
-    raise AssertionError(f"the watch ended after {seen}")
-
-
-def told(events: list[Event]) -> list[Any]:
-    return [event.data if event.what == "chunk" else event.what for event in events]
-
-
-def add_talker(app: InTurn, chunks: int = 3, **options: Any) -> None:
-    @app.handler("h", key="k", **options)
-    async def h(turn: Turn[Any]) -> str:
-        for number in range(1, chunks + 1):
-            turn.stream({"text": f"{turn.body}{number}"})
-        return "answer"
 
 
 async def test_chunks_reach_watchers_in_this_and_in_another_process(app: InTurn, other: InTurn) -> None:
@@ -69,8 +45,8 @@ async def test_every_turn_begins_anew_under_a_larger_fence(app: InTurn, other: I
     assert told(second) == ["begin", {"text": "b1"}, {"text": "b2"}, "commit"]
 
 
-async def test_who_comes_late_gets_a_begin_all_the_same(app: InTurn, other: InTurn) -> None:
-    gate, again = Gate(), Gate()
+async def test_who_comes_late_gets_a_begin_all_the_same(app: InTurn, other: InTurn, make_app: MakeApp) -> None:
+    gate, again, third = Gate(), Gate(), make_app()
 
     @app.handler("h", key="k")
     async def h(turn: Turn[Any]) -> None:
@@ -79,9 +55,10 @@ async def test_who_comes_late_gets_a_begin_all_the_same(app: InTurn, other: InTu
         turn.stream("after")
         await again.pass_through()
 
-    async with app.watch("k") as earlier, working(app):
+    async with third.watch("k") as earlier, working(app):
         receipt = await submit(app, "a")
-        await events_until(earlier, "chunk")  # it is out, and nobody can hear it any more
+        # another process has heard it, so it is in the store; its own process may hear it before that
+        await events_until(earlier, "chunk")
         async with other.watch("k") as watch:
             gate.opened.set()
             begin, chunk = await events_until(watch, "chunk")
@@ -218,3 +195,35 @@ async def test_a_chunk_that_cannot_be_sent_is_refused_and_the_turn_goes_on(
 async def test_a_key_that_is_none_is_refused(app: InTurn, key: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=r"^key="):
         app.watch(key)
+
+
+async def test_what_an_interrupted_body_streams_before_the_next_turn_begins_is_dropped(
+    app: InTurn, other: InTurn
+) -> None:
+    """No newer turn has begun yet: that the old one has ended is enough."""
+    first = Gate()
+    listening = asyncio.Event()
+
+    @app.handler("h", key="k", busy="interrupt")
+    async def h(turn: Turn[Any]) -> None:
+        if len(turn.messages) > 1:
+            turn.stream("new")
+            return
+        turn.stream("old")
+        try:
+            await first.pass_through()
+        except asyncio.CancelledError:
+            await listening.wait()
+            for _ in range(3):
+                turn.stream("zombie")
+            raise
+
+    async with other.watch("k") as watch, working(app):
+        await submit(app, "a")
+        await first.reached.wait()
+        receipt = await submit(app, "b")
+        seen = await events_until(watch, "interrupt")
+        listening.set()
+        await receipt.result(5)
+        seen += await events_until(watch, "commit")
+    assert told(seen) == ["begin", "old", "interrupt", "begin", "new", "commit"]

@@ -8,15 +8,10 @@ from typing import Any
 
 import pytest
 
-from inturn import (
-    BadMessage,
-    InTurn,
-    Retry,
-    TooLarge,
-    Turn,
-    UnknownHandler,
-)
-from tests.lanes.conftest import counted, until_status, until_waiting, working
+from inturn import BadMessage, HandlerFailed, InTurn, LeaseLost, Retry, Turn
+from inturn.errors import TooLarge, UnknownHandler
+from tests.lanes.workbench import apart, counted, working
+from tests.waiting import until_status, until_waiting
 
 
 async def test_a_burst_of_one_visitor_runs_one_at_a_time_in_order_and_loses_no_state(app: InTurn) -> None:
@@ -147,13 +142,13 @@ async def test_a_body_that_contains_itself_is_refused(app: InTurn) -> None:
 
 
 async def test_an_unknown_handler_is_named_with_those_that_there_are(app: InTurn) -> None:
-    with pytest.raises(UnknownHandler, match="no handler 'nope' is registered here; there is none"):
+    with pytest.raises(UnknownHandler, match="no handler 'nope' is registered here; there are none"):
         await app.submit("nope", {})
 
     @app.handler("yes", key="k")
     async def yes(turn: Turn[Any]) -> None: ...
 
-    with pytest.raises(UnknownHandler, match="no handler 'nope' is registered here; there are yes"):
+    with pytest.raises(UnknownHandler, match="no handler 'nope' is registered here; known: yes"):
         await app.submit("nope", {})
 
 
@@ -189,3 +184,38 @@ async def test_every_way_of_taking_a_message_is_counted_and_logged(
     assert "duplicate key=k handler=h id=1: it was committed before" in caplog.text
     now = {name: counted("inturn_messages_total", outcome=name) for name in before}
     assert {name: now[name] - before[name] for name in now} == {"accepted": 1, "duplicate": 1, "pending": 2}
+
+
+@pytest.mark.parametrize("odd", ["a b\nc", "é😀", "{0}:#1", "lost x#1 5 why\nname", " ", "%.0f \\0 ' \" ;"])
+async def test_any_text_can_be_a_key_and_an_id(app: InTurn, other: InTurn, odd: str) -> None:
+    @app.handler("h", message_id="{id}", attempts=1, state=list)
+    async def h(turn: Turn[list[Any]]) -> Any:
+        assert (turn.key, turn.id) == (odd, odd + turn.body["id"][len(odd) :])
+        if turn.body.get("bad"):
+            raise ValueError(odd)
+        turn.state.append(turn.id)
+        return [turn.id]
+
+    async with working(app):
+        receipt = await app.submit("h", {"id": odd}, key=odd)
+        assert await receipt.result(5) == [odd]
+        assert (await app.submit("h", {"id": odd}, key=odd)).is_duplicate
+        bad = await app.submit("h", {"id": odd + "2", "bad": True}, key=odd)
+        with pytest.raises(HandlerFailed):
+            await bad.result(5)
+        (letter,) = await app.dead_letters.list()
+        assert (letter.key, letter.id, letter.errors[0]["message"]) == (odd, odd + "2", odd)
+        assert await app.dead_letters.drop(odd, "h", odd + "2")
+    async with app.turn(odd):
+        waiting = apart(_take(other, odd))
+        await until_waiting(app, odd, 1)
+    assert await asyncio.wait_for(waiting, 5) == [odd]
+    with pytest.raises(LeaseLost):
+        async with app.turn(odd):
+            await other.lanes.clear(odd)
+            await asyncio.sleep(5)
+
+
+async def _take(app: InTurn, key: str) -> Any:
+    async with app.turn(key, state=list) as turn:
+        return turn.state

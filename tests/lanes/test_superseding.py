@@ -8,9 +8,8 @@ import pytest
 
 from inturn import InTurn, Superseded, Turn
 from inturn.lanes.receipt import Receipt
-from tests.lanes.conftest import Gate, apart, until, until_status, working
-from tests.lanes.test_interrupting import Bodies, never, submit
-from tests.lanes.test_merge import Seen
+from tests.lanes.workbench import Bodies, Gate, Seen, apart, never, submit, working
+from tests.waiting import until, until_status
 
 
 async def superseded(*receipts: Receipt) -> None:

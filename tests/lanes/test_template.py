@@ -49,12 +49,14 @@ def test_what_is_missing_is_named_with_its_template(body: Any, says: str) -> Non
     with pytest.raises(BadMessage, match=says) as error:
         Template("user:{user.id}", "key", None).fill(body)
     assert "key='user:{user.id}'" in str(error.value)
+    assert error.value.field == "key"
 
 
 def test_a_key_must_not_hold_the_sign_of_a_send() -> None:
     assert key("user:42") == "user:42"
-    with pytest.raises(BadMessage, match="key='a>b': must not contain '>'"):
+    with pytest.raises(BadMessage, match="key='a>b': must not contain '>'") as error:
         key("a>b")
+    assert error.value.field == "key"
 
 
 def test_an_id_is_text_or_a_whole_number() -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from inturn import InTurn, LeaseLost, Turn
-from tests.lanes.conftest import Gate, apart, counted, until_status, working
-from tests.lanes.test_interrupting import submit
-from tests.lanes.test_merge import Seen, bodies, results
-from tests.lanes.test_steering import texts
+from inturn.lanes.turn import MAX_REFUSALS
+from tests.lanes.workbench import Gate, Seen, apart, bodies, counted, results, submit, texts, working
+from tests.waiting import until, until_status
 
-MOST_REFUSALS = 3
+At = Callable[[str], Awaitable[None]]
+Responder = Callable[[Turn[list[str]]], Awaitable[None]]
 
 
 async def test_an_explicit_commit_is_refused_while_newer_messages_wait_and_hands_them_over(app: InTurn) -> None:
@@ -50,7 +51,7 @@ async def test_with_nothing_newer_it_commits_at_once_and_the_turn_is_over(app: I
         turn.state.append("committed")
         turn.send("out", "before")
         assert await turn.commit("early", unless_newer=True) == []
-        assert turn.is_over
+        assert turn._is_over
         turn.state.append("never")
         with pytest.raises(RuntimeError, match="nobody would get what it streams now"):
             turn.stream("x")
@@ -149,7 +150,7 @@ async def test_a_commit_gives_way_three_times_and_then_is_made(app: InTurn) -> N
     async with working(app):
         await app.lanes.resume("k")
         assert await first.result(5) == ["a", "m1", "m2", "m3"]
-    assert refused[:MOST_REFUSALS] == [["m1"], ["m2"], ["m3"]]
+    assert refused[:MAX_REFUSALS] == [["m1"], ["m2"], ["m3"]]
 
 
 async def test_as_an_option_the_handler_runs_again_over_all_of_them_from_the_state_as_it_was(app: InTurn) -> None:
@@ -210,7 +211,7 @@ async def test_a_commit_of_a_lost_turn_is_refused(app: InTurn, other: InTurn) ->
         except asyncio.CancelledError:
             with pytest.raises(LeaseLost):
                 await turn.commit("zombie", unless_newer=True)
-            assert not turn.is_over
+            assert not turn._is_over
             ended.set()
             raise
 
@@ -231,3 +232,87 @@ async def test_what_cannot_be_written_is_refused_and_the_turn_goes_on(app: InTur
 
     async with working(app):
         assert await (await submit(app, "a")).result(5) == "mended"
+
+
+def check_then_send(app: InTurn, at: At) -> Responder:
+    async def answer(turn: Turn[list[str]]) -> None:
+        turn.state += bodies(turn)
+        await at("thinking")
+        if (await app.lanes.inspect("k")).waiting:
+            return  # the turn of the newer one answers this one too
+        await at("gap")
+        turn.send("out", list(turn.state))
+        turn.state.clear()
+
+    return answer
+
+
+def explicit(app: InTurn, at: At) -> Responder:
+    async def answer(turn: Turn[list[str]]) -> None:
+        while True:
+            await at("thinking")
+            turn._sends.clear()
+            turn.send("out", bodies(turn))
+            await at("gap")
+            if not await turn.commit(unless_newer=True):
+                return
+
+    return answer
+
+
+def by_option(app: InTurn, at: At) -> Responder:
+    async def answer(turn: Turn[list[str]]) -> None:
+        await at("thinking")
+        turn.send("out", bodies(turn))
+        await at("gap")
+
+    return answer
+
+
+async def delivered_when_b_arrives(app: InTurn, make: Callable[[InTurn, At], Responder], point: str) -> list[list[str]]:
+    delivered: list[list[str]] = []
+    arrived: list[Any] = []
+
+    async def at(here: str) -> None:
+        if here == point and not arrived:
+            arrived.append(None)
+            arrived[0] = await apart(submit(app, "b", "answer"))
+
+    @app.handler("out")
+    async def out(turn: Turn[Any]) -> None:
+        delivered.append(turn.body)
+        await at("sent")
+
+    app.handler("answer", key="k", state=list, unless_newer=make is by_option)(make(app, at))
+    async with working(app):
+        first = await app.submit("answer", "a", message_id="a")
+        await first.result(5)
+
+        async def all_is_answered() -> bool:
+            return "b" in [text for answer in delivered for text in answer]
+
+        await until(all_is_answered)
+    return delivered
+
+
+@pytest.mark.parametrize(
+    ("make", "point", "answers"),
+    [
+        (check_then_send, "thinking", [["a", "b"]]),
+        (check_then_send, "gap", [["a"], ["b"]]),
+        (check_then_send, "sent", [["a"], ["b"]]),
+        (explicit, "thinking", [["a", "b"]]),
+        (explicit, "gap", [["a", "b"]]),
+        (explicit, "sent", [["a"], ["b"]]),
+        (by_option, "thinking", [["a", "b"]]),
+        (by_option, "gap", [["a", "b"]]),
+        (by_option, "sent", [["a"], ["b"]]),
+    ],
+)
+async def test_the_gap_between_a_check_and_a_send_is_closed(
+    app: InTurn, make: Callable[[InTurn, At], Responder], point: str, answers: list[list[str]]
+) -> None:
+    delivered = await delivered_when_b_arrives(app, make, point)
+    assert delivered == answers
+    is_stale = point != "sent" and delivered[0] == ["a"]
+    assert is_stale == (make is check_then_send and point == "gap")

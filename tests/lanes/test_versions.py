@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from inturn import InTurn, StateMismatch, Turn
+from inturn import InTurn, Turn
+from inturn.errors import StateMismatch
 from inturn.settings import Settings
-from tests.lanes.conftest import Gate, until, until_status, working
-from tests.lanes.test_interrupting import submit
-from tests.lanes.test_streaming import events_until, told
+from tests.lanes.workbench import Gate, events_until, submit, told, working
+from tests.waiting import until, until_status
 
 
 def add_old(app: InTurn) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,11 +11,12 @@ import pytest
 import redis.asyncio
 
 from inturn import InTurn, StoreUnavailable, Turn
-from inturn.services import PrivateRedis
+from inturn.lanes.watch import Watch
 from inturn.settings import Settings
-from tests.lanes.conftest import Gate, until, until_status, working
-from tests.lanes.test_interrupting import submit
-from tests.lanes.test_streaming import add_talker, events_until, told
+from tests.conftest import MakeApp
+from tests.lanes.workbench import Gate, add_talker, events_until, submit, told, working
+from tests.servers import PrivateRedis
+from tests.waiting import until, until_status
 
 
 async def test_a_watcher_that_never_reads_slows_nobody_and_is_told_what_it_missed(app: InTurn, other: InTurn) -> None:
@@ -113,7 +115,7 @@ async def test_closing_the_app_ends_its_watches(store_url: str, namespace: str) 
         await reading
 
 
-async def test_a_watch_begins_without_a_block_too(app: InTurn, other: InTurn) -> None:
+async def test_a_watch_begins_without_a_block_too(app: InTurn, other: InTurn, make_app: MakeApp) -> None:
     gate = Gate()
 
     @app.handler("h", key="k")
@@ -122,7 +124,8 @@ async def test_a_watch_begins_without_a_block_too(app: InTurn, other: InTurn) ->
         await gate.pass_through()
 
     watch = other.watch("k")
-    async with app.watch("k") as earlier, working(app):
+    # from a third process: a watcher in the process of the turn hears a chunk before it is out for the others
+    async with make_app().watch("k") as earlier, working(app):
         receipt = await submit(app, "a")
         await events_until(earlier, "chunk")  # it is out, and nobody can hear it any more
         reading = asyncio.create_task(events_until(watch))
@@ -157,3 +160,45 @@ async def test_a_watch_goes_on_after_the_store_was_restarted_and_says_that_it_mi
             assert told(await events_until(watch, "missed", within_s=10))[-1] == "missed"
             await (await submit(app, "b")).result(10)
             assert told(await events_until(watch))[-3:] == ["begin", {"text": "b1"}, "commit"]
+
+
+async def test_a_watch_that_is_left_without_a_word_is_unsubscribed_when_it_is_collected(
+    app: InTurn, other: InTurn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscribed, stopped = [], []
+    subscribe = other.process.store.subscribe
+
+    async def counting(key: str, listener: Any) -> Any:
+        stop = await subscribe(key, listener)
+        subscribed.append(key)
+
+        async def stopping() -> None:
+            await stop()
+            stopped.append(key)
+
+        return stopping
+
+    monkeypatch.setattr(other.process.store, "subscribe", counting)
+
+    @app.handler("h", key="k")
+    async def h(turn: Turn[Any]) -> None: ...
+
+    async def watch_one() -> None:
+        async for event in other.watch("k"):
+            if event.what == "commit":
+                break
+
+    async with working(app):
+        for number in range(1, 6):
+            watching = asyncio.create_task(watch_one())
+
+            async def listens(count: int = number) -> bool:
+                return len(subscribed) == count
+
+            await until(listens)
+            await submit(app, str(number))
+            await watching
+        del watching
+        gc.collect()
+        await until(lambda: len(stopped) == 5)
+    assert not [found for found in gc.get_objects() if isinstance(found, Watch) and found._process is other.process]

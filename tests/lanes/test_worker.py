@@ -10,9 +10,16 @@ import pytest
 
 from inturn import InTurn, SettingsError, Turn
 from inturn.lanes import worker as worker_module
-from inturn.services import PrivateRedis
 from inturn.settings import Settings
-from tests.lanes.conftest import Gate, MakeApp, counted, until, until_status, until_waiting, working
+from inturn.store.views import LaneList
+from tests.conftest import MakeApp
+from tests.lanes.workbench import Gate, counted, working
+from tests.servers import PrivateRedis
+from tests.waiting import until, until_status, until_waiting
+
+PARTITIONS = 4
+BACKLOG = 60
+"""Lanes in each partition that wait for the handler which came first."""
 
 
 async def test_lanes_run_side_by_side_up_to_the_concurrency(app: InTurn) -> None:
@@ -274,3 +281,124 @@ async def test_a_killed_connection_does_not_lose_the_sends_between_partitions(re
         async with other.lock("anything"):  # a process that beats is enough
             for to in range(8):
                 await until_waiting(other, f"to:{to}", 1)
+
+
+async def test_a_worker_ends_although_a_handler_swallows_its_cancellation(
+    app: InTurn, other: InTurn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its message is handed back; what it does later cannot commit."""
+    monkeypatch.setattr("inturn.lanes.worker.STUBBORN_S", 0.05)
+    is_over = asyncio.Event()
+
+    @app.handler("h", key="k", state=list)
+    async def stubborn(turn: Turn[list[str]]) -> None:
+        while not is_over.is_set():
+            try:
+                await is_over.wait()
+            except asyncio.CancelledError:
+                continue
+        turn.state.append("stubborn")
+
+    await app.submit("h", 1)
+    async with working(app, grace=0):
+        await until_status(app, "k", "running")
+    info = await until_status(other, "k", "ready")
+    assert (info.messages[0].attempts, info.state) == (0, None)
+    is_over.set()
+    await asyncio.sleep(0)
+    assert (await other.lanes.inspect("k")).state is None
+
+
+async def test_what_was_claimed_runs_also_when_counting_finds_no_store(
+    app: InTurn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from inturn import StoreUnavailable
+
+    @app.handler("h", key="k")
+    async def h(turn: Turn[Any]) -> int:
+        return turn.attempt
+
+    async def away(limit: int) -> LaneList:
+        raise StoreUnavailable("away")
+
+    receipt = await app.submit("h", 1)
+    monkeypatch.setattr(app.process.store, "lanes", away)
+    async with working(app):
+        assert await receipt.result(5) == 1
+
+
+async def test_messages_that_come_while_the_lane_is_worked_off_are_not_left_behind(app: InTurn, other: InTurn) -> None:
+    """A submit that meets the last commit of its lane: one of the two sees the other."""
+
+    @app.handler("h", key="k", state=list)
+    async def h(turn: Turn[list[int]]) -> None:
+        turn.state.append(turn.body)
+
+    other.handler("h", key="k", state=list)(h)
+    async with working(app):
+        for n in range(200):
+            await other.submit("h", n)
+
+        async def all_there() -> bool:
+            return len((await other.lanes.inspect("k")).state or []) == 200
+
+        await until(all_there, 10)
+    assert (await other.lanes.inspect("k")).state == list(range(200))
+
+
+def keys_by_partition(app: InTurn, name: str, count: int) -> list[list[str]]:
+    """So many keys in each partition."""
+    found: list[list[str]] = [[] for _ in range(PARTITIONS)]
+    number = 0
+    while any(len(keys) < count for keys in found):
+        key = f"{name}{number}"
+        keys = found[app.process.store.partition_of(key)]
+        if len(keys) < count:
+            keys.append(key)
+        number += 1
+    return found
+
+
+async def test_no_handler_starves_in_any_partition(redis_url: str, namespace: str) -> None:
+    ran: list[str] = []
+    async with InTurn(redis_url, namespace=namespace, settings=Settings(partitions=PARTITIONS)) as app:
+
+        @app.handler("first", key="{k}")
+        async def first(turn: Turn[Any]) -> None:
+            ran.append(turn.key)
+
+        @app.handler("second", key="{k}")
+        async def second(turn: Turn[Any]) -> None:
+            ran.append(turn.key)
+
+        many, few = keys_by_partition(app, "first", BACKLOG), keys_by_partition(app, "second", 1)
+        await asyncio.gather(*(app.submit("first", {"k": key}) for keys in many for key in keys))
+        receipts = [await app.submit("second", {"k": keys[0]}) for keys in few]
+
+        async def all_ran() -> bool:
+            return len(ran) == PARTITIONS * (BACKLOG + 1)
+
+        async with working(app, concurrency=1):
+            for receipt in receipts:
+                await receipt.result(10)
+            await until(all_ran, within_s=10)
+    ahead = [ran.index(keys[0]) for keys in few]
+    assert max(ahead) < BACKLOG, f"so many turns came first: {ahead}"
+    assert len(set(ran)) == len(ran)
+
+
+async def test_turns_that_are_claimed_in_several_partitions_have_tokens_of_their_own(make_app: MakeApp) -> None:
+    app = make_app(partitions=PARTITIONS)
+    tokens: list[str] = []
+
+    @app.handler("h", key="{k}")
+    async def h(turn: Turn[Any]) -> None:
+        tokens.append(turn._lease.token)
+        await asyncio.sleep(0)
+
+    async with app:
+        receipts = await asyncio.gather(*(app.submit("h", {"k": f"k{n}"}) for n in range(200)))
+        async with working(app, concurrency=20):
+            for receipt in receipts:
+                await receipt.result(10)
+    assert len(tokens) == len(set(tokens)) == 200

@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from inturn import DeadlockDetected, InTurn, Lock, LockMismatch, LockTimeout
-from tests.locks.conftest import until_free, until_waiting
+from inturn import InTurn, Lock, LockTimeout
+from inturn.errors import DeadlockDetected, LockMismatch
+from tests.waiting import until_free, until_waiters
 
 
 async def test_readers_share_and_a_writer_excludes(app: InTurn, other: InTurn) -> None:
@@ -32,9 +33,9 @@ async def test_a_reader_that_comes_after_a_waiting_writer_waits_behind_it(app: I
 
     async with app.rwlock("a").read():
         writing = asyncio.create_task(write())
-        await until_waiting(app, "a", 1)
+        await until_waiters(app, "a", 1)
         reading = asyncio.create_task(read())
-        await until_waiting(app, "a", 2)
+        await until_waiters(app, "a", 2)
         assert order == []
     await asyncio.gather(writing, reading)
     assert order == ["writer", "reader"]
@@ -43,9 +44,9 @@ async def test_a_reader_that_comes_after_a_waiting_writer_waits_behind_it(app: I
 async def test_a_writer_that_gives_up_lets_the_readers_behind_it_in(app: InTurn, other: InTurn) -> None:
     async with app.rwlock("a").read():
         writing = asyncio.create_task(other.rwlock("a").write().acquire())
-        await until_waiting(app, "a", 1)
+        await until_waiters(app, "a", 1)
         reading = asyncio.create_task(other.rwlock("a").read().acquire())
-        await until_waiting(app, "a", 2)
+        await until_waiters(app, "a", 2)
         writing.cancel()
         assert await asyncio.wait_for(reading, 5)
 
@@ -114,7 +115,7 @@ async def test_a_deadlock_across_processes_ends_with_its_youngest_waiter(app: In
         async with mine.lock(first):
             await both_hold.wait()
             if is_younger:
-                await until_waiting(mine, first, 1)
+                await until_waiters(mine, first, 1)
             async with mine.lock(second):
                 return "done"
 
@@ -130,7 +131,7 @@ async def test_a_deadlock_across_processes_ends_with_its_youngest_waiter(app: In
 async def test_a_long_wait_without_a_circle_is_no_deadlock(app: InTurn, other: InTurn) -> None:
     async with app.lock("a"):
         waiting = asyncio.create_task(other.lock("a").acquire())
-        await until_waiting(app, "a", 1)
+        await until_waiters(app, "a", 1)
         await asyncio.sleep(2.5)  # long enough for two looks at the same waits
         assert not waiting.done()
     assert await waiting

@@ -7,9 +7,10 @@ import logging
 
 import pytest
 
-from inturn import AlreadyHeld, InTurn, LeaseLost, LockTimeout, NotHeld, StoreUnavailable
+from inturn import InTurn, LeaseLost, LockTimeout, NotHeld, StoreUnavailable
+from inturn.errors import AlreadyHeld
 from inturn.store import clock
-from tests.locks.conftest import until_free, until_waiting
+from tests.waiting import until_free, until_waiters
 
 
 async def test_a_held_lock_has_a_fence_and_is_free_afterwards(app: InTurn) -> None:
@@ -79,7 +80,7 @@ async def test_waiters_are_granted_in_order_of_arrival(app: InTurn, other: InTur
         tasks = []
         for number in range(6):
             tasks.append(asyncio.create_task(wait_as(number)))
-            await until_waiting(app, "a", number + 1)
+            await until_waiters(app, "a", number + 1)
     await asyncio.gather(*tasks)
     assert order == [0, 1, 2, 3, 4, 5]
 
@@ -95,7 +96,7 @@ async def test_a_higher_priority_goes_first(app: InTurn, other: InTurn) -> None:
         tasks = []
         for count, (priority, number) in enumerate([(0, 1), (5, 1), (-1000, 1), (5, 2), (1000, 1), (0, 2)], 1):
             tasks.append(asyncio.create_task(wait_as(priority, number)))
-            await until_waiting(app, "a", count)
+            await until_waiters(app, "a", count)
     await asyncio.gather(*tasks)
     assert order == [(1000, 1), (5, 1), (5, 2), (0, 1), (0, 2), (-1000, 1)]
 
@@ -110,7 +111,7 @@ async def test_nobody_barges_in_between_a_release_and_the_next_waiter(app: InTur
     lock = app.lock("a")
     await lock.acquire()
     waiting = asyncio.create_task(wait())
-    await until_waiting(app, "a", 1)
+    await until_waiters(app, "a", 1)
     await lock.release()
     async with lock:
         order.append("barger")
@@ -121,13 +122,13 @@ async def test_nobody_barges_in_between_a_release_and_the_next_waiter(app: InTur
 async def test_a_cancelled_waiter_leaves_at_once_and_the_next_one_gets_the_lock(app: InTurn, other: InTurn) -> None:
     async with app.lock("a"):
         first = asyncio.create_task(other.lock("a").acquire())
-        await until_waiting(app, "a", 1)
+        await until_waiters(app, "a", 1)
         second = asyncio.create_task(app.lock("a").acquire())
-        await until_waiting(app, "a", 2)
+        await until_waiters(app, "a", 2)
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
-        await until_waiting(app, "a", 1)
+        await until_waiters(app, "a", 1)
     assert await second
 
 
@@ -210,7 +211,7 @@ async def test_the_bodys_own_error_is_not_hidden_by_the_loss(
                 await asyncio.sleep(30)
             finally:
                 raise KeyError("mine")
-    assert "after an error of the body" in caplog.text
+    assert "after the body raised" in caplog.text
 
 
 async def test_a_cancellation_from_elsewhere_goes_on(app: InTurn) -> None:
@@ -312,9 +313,10 @@ async def test_locks_tell_what_they_do_in_the_log(app: InTurn, other: InTurn, ca
 async def test_list_and_inspect_tell_holders_and_waiters_in_order(app: InTurn, other: InTurn) -> None:
     async with app.lock("a", owner="holder") as lease:
         tasks = [asyncio.create_task(other.lock("a", owner="second").acquire())]
-        await until_waiting(app, "a", 1)
+        await until_waiters(app, "a", 1)
         tasks.append(asyncio.create_task(other.lock("a", priority=1, owner="first").acquire()))
-        info = await until_waiting(app, "a", 2)
+        info = await until_waiters(app, "a", 2)
+        assert info is not None
         assert [waiter.owner for waiter in info.waiters] == ["first", "second"]
         assert (info.holders[0].owner, info.holders[0].fence) == ("holder", lease.fence)
         assert info.holders[0].pid > 0
@@ -340,7 +342,7 @@ async def test_leaving_a_block_does_not_release_what_another_task_got_meanwhile(
     with pytest.raises(NotHeld):
         async with lock:
             other = asyncio.create_task(other_task())
-            await until_waiting(app, "a", 1)
+            await until_waiters(app, "a", 1)
             await lock.release()
             await other_is_in.wait()
     assert await lock.locked()
@@ -379,7 +381,7 @@ async def test_a_released_lease_cannot_be_extended(app: InTurn) -> None:
 async def test_an_app_that_was_closed_refuses_and_leaves_nobody_waiting(app: InTurn, other: InTurn) -> None:
     async with other.lock("a"):
         waiting = asyncio.create_task(app.lock("a").acquire())
-        await until_waiting(other, "a", 1)
+        await until_waiters(other, "a", 1)
         await app.close()
         with pytest.raises(StoreUnavailable, match="closed"):
             await asyncio.wait_for(waiting, 5)

@@ -12,10 +12,10 @@ from prometheus_client import REGISTRY
 
 from inturn import InTurn, LeaseLost, StoreUnavailable
 from inturn.process import heartbeat
-from inturn.services import PrivateRedis
 from inturn.settings import load_settings
 from inturn.store import clock
-from tests.locks.conftest import until, until_waiting
+from tests.servers import PrivateRedis
+from tests.waiting import until, until_waiters
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ async def test_ten_thousand_leases_cost_one_call_per_beat(
     assert confirmed() - told >= last
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_a_body_is_cancelled_before_its_lease_ends_when_the_store_does_not_answer(
     app: InTurn, fresh_redis: PrivateRedis
 ) -> None:
@@ -104,7 +104,7 @@ async def test_a_body_is_cancelled_before_its_lease_ends_when_the_store_does_not
 async def test_who_waits_learns_that_the_store_is_away(app: InTurn, fresh_redis: PrivateRedis) -> None:
     async with InTurn(fresh_redis.url) as holder, holder.lock("a"):
         waiting = asyncio.create_task(app.lock("a").acquire())
-        await until_waiting(holder, "a", 1)
+        await until_waiters(holder, "a", 1)
         fresh_redis.pause()
         try:
             with pytest.raises(StoreUnavailable):
@@ -137,7 +137,7 @@ async def test_a_restart_that_keeps_the_data_keeps_the_lease() -> None:
         async with InTurn(server.url) as app, InTurn(server.url) as other:
             async with app.lock("a", ttl=10) as lease:
                 waiting = asyncio.create_task(other.lock("a").take())
-                await until_waiting(app, "a", 1)
+                await until_waiters(app, "a", 1)
                 await asyncio.to_thread(server.restart, keep_data=True)
                 assert await app.lock("a").locked()
                 assert not waiting.done()

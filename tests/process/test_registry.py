@@ -5,14 +5,24 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+from collections.abc import AsyncIterator
 
 import pytest
 
 from inturn import InTurn, LeaseLost
+from inturn.process import heartbeat
 from inturn.process.registry import post
+from inturn.settings import Settings
+from inturn.store import clock
 from inturn.store.lane import Opening
 from inturn.store.protocol import Acquired, Notice, Released, Request
-from tests.locks.conftest import until, until_free, until_waiting
+from tests.waiting import until, until_free, until_waiters
+
+
+@pytest.fixture
+async def app(store_url: str, namespace: str) -> AsyncIterator[InTurn]:
+    async with InTurn(store_url, namespace=namespace) as app:
+        yield app
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
@@ -44,7 +54,7 @@ async def test_a_grant_that_nobody_waits_for_is_passed_on(store_url: str, namesp
         token = lock.lease.token
         registry = app.process.registry
         registry.let_go(token)
-        registry._drop(token)  # as if its caller had gone just before the notice came
+        registry.forget(token)  # as if its caller had gone just before the notice came
         registry.notice(Notice("granted", "a", token))
         await until_free(app, "a")
 
@@ -77,6 +87,30 @@ async def test_a_turn_that_nobody_waits_for_is_passed_on(store_url: str, namespa
         assert begun.status == "granted"
         registry.notice(Notice("turn", "k", token))  # as if its caller had gone just before the notice came
         await until_idle(app, "k")
+
+
+@pytest.mark.parametrize("who", ["the task", "whoever waits for it"])
+async def test_what_is_abandoned_is_given_back_even_if_that_is_cancelled_before_it_begins(
+    store_url: str, namespace: str, who: str
+) -> None:
+    async with InTurn(store_url, namespace=namespace, settings=Settings(store_timeout=0.5)) as app:
+        undone = threading.Event()
+
+        async def undo() -> None:
+            undone.set()
+
+        registry = app.process.registry
+        await app.process.ready()
+        before = set(registry._tasks)
+        registry.abandon("n", registry.new_token(), undo)
+        if who == "the task":
+            for task in registry._tasks - before:
+                task.cancel()
+        else:
+            waiting = asyncio.create_task(registry.quiet())
+            await asyncio.sleep(0)
+            waiting.cancel()
+        assert await asyncio.to_thread(undone.wait, 20)
 
 
 async def until_idle(app: InTurn, key: str) -> None:
@@ -154,7 +188,7 @@ async def test_a_place_that_was_dropped_during_a_pause_is_taken_anew(store_url: 
     async with InTurn(store_url, namespace=namespace) as app, InTurn(store_url, namespace=namespace) as other:
         async with other.lock("a"):
             waiting = asyncio.create_task(app.lock("a").take())
-            await until_waiting(other, "a", 1)
+            await until_waiters(other, "a", 1)
 
             async def is_told() -> bool:  # the others see the place before its own process has the answer
                 return bool(app.process.registry.waiting)
@@ -164,5 +198,35 @@ async def test_a_place_that_was_dropped_during_a_pause_is_taken_anew(store_url: 
             # as the store does with a process that it has not seen for three beats; another call was seen since
             await app.process.store.release("a", token)
             app.process.heartbeat._confirmed_at[0] -= 10
-            await until_waiting(other, "a", 1)
+            await until_waiters(other, "a", 1)
         assert not (await asyncio.wait_for(waiting, 5)).lost
+
+
+async def test_one_undo_that_fails_keeps_neither_the_others_nor_the_chores_from_being_done(
+    app: InTurn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeat, "BEAT_S", 0.2)
+    registry, done, tried, chores = app.process.registry, [], [], []
+
+    async def fails() -> None:
+        tried.append(clock.now())
+        raise ValueError("what it says does not matter")
+
+    async def works() -> None:
+        done.append(clock.now())
+
+    async def chore() -> None:
+        chores.append(len(tried))
+
+    async with app.turn("beating"):
+        registry.once_more("x", registry.new_token(), 0.0, fails)
+        for _ in range(3):
+            registry.once_more("x", registry.new_token(), 0.0, works)
+        app.process.heartbeat.chores.append(chore)
+
+        async def is_done() -> bool:
+            return len(done) == 3 and len(tried) >= 2 and bool(chores) and chores[-1] >= 2
+
+        await until(is_done)
+        assert [undo for _, undo in registry.leftovers] == [fails], "it is tried again, and the others are gone"
+        registry.leftovers.clear()

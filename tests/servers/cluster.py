@@ -1,14 +1,12 @@
-"""A Redis Cluster of one's own: three masters, and a replica of the first one that takes its place when it dies."""
+"""A private Redis Cluster: three masters, and a replica of the first that takes its place when it dies."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
 from tests.servers.program import Program
-from inturn.services.group import PrivateGroup
-from tests.servers.redis import PrivateRedis
-from tests.servers.server import free_port
-from inturn.services.word import facts, tell
+from tests.servers.redis import PrivateRedis, facts, tell
+from tests.servers.server import PrivateGroup, free_port
 
 SLOTS = 16384
 MASTERS = 3
@@ -47,7 +45,7 @@ class ClusterNode(PrivateRedis):
 
 
 class PrivateCluster(PrivateGroup):
-    """`masters` and `replica` are as they were at the start; who serves a slot now, `owner(slot)` knows."""
+    """`masters` and `replica` are as they were at the start; `owner(slot)` tells who serves a slot now."""
 
     def __init__(self) -> None:
         super().__init__()

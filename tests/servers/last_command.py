@@ -1,7 +1,7 @@
-"""A warden runs one shell command when the process that made it is gone, however it went.
+"""One shell command that runs when the process that gave it is gone, however it ended.
 
-It is a `sh` that reads from a pipe whose other end only its maker holds: `kill -9` of the maker
-closes the pipe. (PR_SET_PDEATHSIG would end a server already when the *thread* that started it ends.)
+A `sh` reads from a pipe whose other end only this process holds: `kill -9` closes the pipe. (PR_SET_PDEATHSIG would
+already end a server when the *thread* that started it ends.)
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import subprocess
 import weakref
 
 _SCRIPT = 'last=:; while IFS= read -r line; do last=$line; done; eval "$last"'
-_wardens: weakref.WeakSet[Warden] = weakref.WeakSet()
+_given: weakref.WeakSet[LastCommand] = weakref.WeakSet()
 
 
-class Warden:
-    """Holds one last command; the newest given counts."""
+class LastCommand:
+    """The newest command that was set counts."""
 
     def __init__(self) -> None:
         # A session of its own, so that Ctrl-C in the terminal does not reach it.
@@ -26,17 +26,17 @@ class Warden:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        _wardens.add(self)
+        _given.add(self)
 
-    def at_death(self, command: str) -> None:
+    def set(self, command: str) -> None:
         """Run `command` (one line) once this process is gone."""
         assert self._shell.stdin is not None
         self._shell.stdin.write(f"{command}\n".encode())
         self._shell.stdin.flush()
 
     def dismiss(self) -> None:
-        """End the warden without its command."""
-        self.at_death(":")
+        """Forget the command: nothing runs at the end."""
+        self.set(":")
         self._let_go()
         self._shell.wait()
 
@@ -47,8 +47,8 @@ class Warden:
 
 def _let_go_in_the_child() -> None:
     # A forked child that outlives its parent must not hold the pipe open.
-    for warden in list(_wardens):
-        warden._let_go()
+    for last in list(_given):
+        last._let_go()
 
 
 os.register_at_fork(after_in_child=_let_go_in_the_child)

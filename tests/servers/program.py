@@ -1,7 +1,7 @@
-"""Finds the program of a server: on this machine, else from Debian's packages, else through Docker Compose.
+"""The program of a server: found on this machine, else installed from Debian, else run through Docker Compose.
 
-Installing never starts the packaged daemon. Where nothing serves, `MissingProgram` says in one
-sentence what to install; a missing server is an error, never a reason to skip.
+Installing never starts the packaged daemon. If none can be had, `MissingProgram` says in one sentence what to
+install; a missing server is an error, never a reason to skip a test.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Protocol
 
 from inturn.errors import InTurnError
-from tests.servers.last_command import Warden
-from inturn.settings import load_settings
+from tests.servers.last_command import LastCommand
 
-COMPOSE_FILE = Path(__file__).parents[3] / "docker-compose.yml"
+COMPOSE_FILE = Path(__file__).parents[2] / "docker-compose.yml"
 POLICY = Path("/usr/sbin/policy-rc.d")
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+"""The headless shell is the same engine without a window system, at half the processor time."""
 
 
 class MissingProgram(InTurnError):
@@ -81,8 +81,8 @@ class Compose:
 
 
 def find_redis() -> Program:
-    """`redis-server`: the one that INTURN_REDIS_SERVER names, else wherever it can be had."""
-    named = load_settings().redis_server
+    """Returns `redis-server`: the one that INTURN_REDIS_SERVER names, else the first that can be had."""
+    named = os.environ.get("INTURN_REDIS_SERVER", "").strip()
     if named:
         path = shutil.which(named)
         if path is None:
@@ -92,13 +92,13 @@ def find_redis() -> Program:
 
 
 def find_chromium() -> str:
-    """The path of a Chromium. It draws pages for tests on this machine, so that Docker's would not do."""
+    """Returns the path of a Chromium. It must be on this machine: Docker's could not open the pages of a test."""
     path = _first_of(CHROMIUMS)
-    if path is None and _apt_installs("chromium"):
+    if path is None and _apt_installs("chromium-headless-shell"):
         path = _first_of(CHROMIUMS)
     if path is None:
         raise MissingProgram(
-            "chromium is needed and was not found: install it (Debian: apt-get install chromium; "
+            "chromium is needed and was not found: install it (Debian: apt-get install chromium-headless-shell; "
             "macOS: brew install chromium)."
         )
     return path
@@ -136,7 +136,7 @@ def _apt_installs(package: str) -> bool:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Several processes of one test run may miss the same program: the later ones find it installed."""
+    """Several processes of a test run may miss the same program: one installs it, the others wait and find it."""
     folder = os.open(POLICY.parent, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
@@ -147,12 +147,12 @@ def _alone() -> Iterator[None]:
 
 @contextmanager
 def _no_daemon_starts() -> Iterator[None]:
-    """Debian asks `POLICY` whether a package may start its daemon. One that is there is left alone."""
+    """Debian asks `POLICY` whether a package may start its daemon. A policy that exists is left alone."""
     if POLICY.exists():
         yield
         return
-    warden = Warden()
-    warden.at_death(f"rm -f {POLICY}")
+    at_the_end = LastCommand()
+    at_the_end.set(f"rm -f {POLICY}")
     try:
         with POLICY.open("x") as policy:
             policy.write("#!/bin/sh\nexit 101\n")
@@ -160,7 +160,7 @@ def _no_daemon_starts() -> Iterator[None]:
         yield
     finally:
         POLICY.unlink(missing_ok=True)
-        warden.dismiss()
+        at_the_end.dismiss()
 
 
 def _runs(*command: str, timeout_s: float = 15) -> bool:

@@ -1,7 +1,7 @@
-"""A Redis of one's own, that can be killed, paused, and restarted with or without its data.
+"""A private Redis that can be killed, paused, and restarted with or without its data; and commands to one.
 
-It is ready when it answers PING, and needs no Redis client for that. It keeps nothing on disk
-unless asked to (`appendonly`, or `restart(keep_data=True)`).
+It is ready when it answers PING. None of this needs a Redis client. It keeps nothing on disk unless asked to
+(`appendonly`, or `restart(keep_data=True)`).
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ import shutil
 import signal
 import socket
 from collections.abc import Sequence
-from typing import ClassVar
+from io import BufferedReader
+from typing import Any, ClassVar
 
 from tests.servers.program import Compose, Program, find_redis
-from tests.servers.server import PrivateServer
+from tests.servers.server import PrivateServer, ServerFailed
+
+ANSWERS_WITHIN_S = 5.0
 
 
 class PrivateRedis(PrivateServer):
-    """A `redis-server` of this process alone.
+    """A `redis-server` for this process alone.
 
     `extra` are further arguments, where `{port}` and `{folder}` stand for the server's own:
     `("--requirepass", "secret")`, or `("--port", "0", "--tls-port", "{port}", ...)`.
@@ -84,7 +87,7 @@ class PrivateRedis(PrivateServer):
 
 
 def pongs(family: socket.AddressFamily, address: str | tuple[str, int]) -> bool:
-    """Whether a server answers PING. That it wants a password first is an answer; that it loads is none."""
+    """Whether a server answers PING. Asking for a password counts as an answer, loading its data does not."""
     with socket.socket(family) as link:
         link.settimeout(1)
         try:
@@ -93,3 +96,39 @@ def pongs(family: socket.AddressFamily, address: str | tuple[str, int]) -> bool:
             return link.recv(64).startswith((b"+PONG", b"-NOAUTH", b"-NOPERM"))
         except OSError:
             return False
+
+
+def tell(path: str, *words: object) -> Any:
+    """Sends one command over the socket. Returns text, a number, a list or `None`; a refusal raises `ServerFailed`."""
+    command = b"*%d\r\n" % len(words)
+    for word in words:
+        text = str(word).encode()
+        command += b"$%d\r\n%b\r\n" % (len(text), text)
+    with socket.socket(socket.AF_UNIX) as link:
+        link.settimeout(ANSWERS_WITHIN_S)
+        try:
+            link.connect(path)
+            link.sendall(command)
+            with link.makefile("rb") as answer:
+                return _read(answer)
+        except OSError as error:
+            raise ServerFailed(f"{path} does not answer {words[0]}: {error}") from error
+
+
+def _read(answer: BufferedReader) -> Any:
+    line = answer.readline()
+    kind, text = line[:1], line[1:].strip().decode()
+    if kind == b"+":
+        return text
+    if kind == b":":
+        return int(text)
+    if kind == b"$":
+        return None if text == "-1" else answer.read(int(text) + 2)[:-2].decode(errors="replace")
+    if kind == b"*":
+        return None if text == "-1" else [_read(answer) for _ in range(int(text))]
+    raise ServerFailed(f"it refused: {text}" if kind == b"-" else f"it hung up after {line!r}")
+
+
+def facts(path: str, *words: object) -> dict[str, str]:
+    """Returns an answer of lines `name:value`, as INFO and CLUSTER INFO give it."""
+    return dict(line.split(":", 1) for line in str(tell(path, *words)).splitlines() if ":" in line)

@@ -1,4 +1,4 @@
-"""A master of one's own with a replica, and three sentinels who put the replica in its place when it dies."""
+"""A private master with a replica, and three sentinels that promote the replica when the master dies."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import socket
 from typing import Any, ClassVar
 
 from tests.servers.program import Compose, Program, find_redis
-from inturn.services.group import PrivateGroup
-from tests.servers.redis import PrivateRedis, pongs
-from tests.servers.server import PrivateServer
-from inturn.services.word import facts, tell
+from tests.servers.redis import PrivateRedis, facts, pongs, tell
+from tests.servers.server import PrivateGroup, PrivateServer
 
 SERVICE = "inturn"
 SENTINELS = 3

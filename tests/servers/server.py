@@ -1,7 +1,7 @@
-"""What every private server shares: a fresh folder, a free port, and an end with the process that started it.
+"""What all private servers, and groups of them, share: a fresh folder, a free port, an end with their process.
 
-A subclass says what to run and when the server answers. The port stays the same over `kill()` and
-`start()`; a port that another process took first is replaced, unless the server was already reachable there.
+A subclass says what to run and when the server answers. The port stays the same over `kill()` and `start()`. If
+another process took the port first, another one is chosen, unless the server was already reachable there.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ import subprocess
 import tempfile
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self, TypeVar
 
 from inturn.errors import InTurnError
+from tests.servers.last_command import LastCommand
 from tests.servers.program import Compose, Program
-from tests.servers.last_command import Warden
 
 T = TypeVar("T")
+S = TypeVar("S", bound="PrivateServer")
 
 # Below the ports that the kernel gives to outgoing connections: a client that keeps trying to
 # reach a server that is down could otherwise be given the server's own port, and connect to itself.
@@ -50,7 +53,7 @@ def free_port() -> int:
 
 
 class PrivateServer(ABC):
-    """A server of this process alone: a context manager, or `start()` and `stop()`."""
+    """A server for this process alone: a context manager, or `start()` and `stop()`."""
 
     kind: ClassVar[str]
 
@@ -59,7 +62,7 @@ class PrivateServer(ABC):
         self._owner = os.getpid()
         self._port: int | None = None
         self._folder: Path | None = None
-        self._warden: Warden | None = None
+        self._last_command: LastCommand | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._launches = 0
 
@@ -105,7 +108,7 @@ class PrivateServer(ABC):
         try:
             program = self._program = self._program or self.find()
             if self._folder is None:
-                self._warden = Warden()
+                self._last_command = LastCommand()
                 self._folder = self._fresh_folder(program)
             self._start_on_a_free_port(program)
         except BaseException:
@@ -118,11 +121,11 @@ class PrivateServer(ABC):
         if self._owner != os.getpid():
             return
         self.kill()
-        if self._warden is not None:
-            self._warden.dismiss()
+        if self._last_command is not None:
+            self._last_command.dismiss()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
-        self._process, self._warden, self._folder, self._port = None, None, None, None
+        self._process, self._last_command, self._folder, self._port = None, None, None, None
 
     def kill(self) -> None:
         """SIGKILL. Data that was not on disk is gone; `start()` brings the rest back."""
@@ -131,6 +134,8 @@ class PrivateServer(ABC):
     def pause(self) -> None:
         """SIGSTOP: connections stay open and nothing is answered, until `resume()`."""
         self._signal(signal.SIGSTOP)
+        if self.is_running and not isinstance(self._program, Compose):
+            os.waitid(os.P_PID, self.pid, os.WSTOPPED)  # from here on it answers nothing
 
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
@@ -190,7 +195,7 @@ class PrivateServer(ABC):
                 start_new_session=True,
             )
         end = program.signal(self._name, self._process.pid, signal.SIGKILL)
-        _started(self._warden).at_death(f"{end}; rm -rf {shlex.quote(str(self.folder))}")
+        _started(self._last_command).set(f"{end}; rm -rf {shlex.quote(str(self.folder))}")
 
     def _end(self, how: signal.Signals) -> None:
         if self._process is None:
@@ -201,13 +206,72 @@ class PrivateServer(ABC):
         except subprocess.TimeoutExpired:
             self._signal(signal.SIGKILL)
             self._process.wait(10)
-        # From here on the pid may be another's: the warden must not kill it any more.
-        _started(self._warden).at_death(f"rm -rf {shlex.quote(str(self.folder))}")
+        # From here on the pid may be another's: it must not be killed any more.
+        _started(self._last_command).set(f"rm -rf {shlex.quote(str(self.folder))}")
 
     def _signal(self, which: signal.Signals) -> None:
         if self._process is not None and self.is_running:
             order = _started(self._program).signal(self._name, self._process.pid, which)
             subprocess.run(["sh", "-c", order], check=False, capture_output=True)
+
+
+class PrivateGroup(ABC):
+    """Servers that belong together. They start and stop together, and are ready when they all say so.
+
+    A context manager, or `start()` and `stop()`.
+    """
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._is_formed = False
+
+    @abstractmethod
+    def form(self) -> None:
+        """Starts the servers, with `add`, and returns when they have found each other."""
+
+    @property
+    @abstractmethod
+    def url(self) -> str: ...
+
+    def start(self) -> Self:
+        if self._is_formed:
+            return self
+        try:
+            self.form()
+            self._is_formed = True
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        self._stack.close()
+        self._is_formed = False
+
+    def add(self, server: S) -> S:
+        self._stack.enter_context(server)
+        return server
+
+    def wait_until(self, is_so: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + READY_S
+        while True:
+            try:
+                if is_so():
+                    return
+                trouble = ""
+            except ServerFailed as error:  # one of them may still be loading
+                trouble = f": {error}"
+            if time.monotonic() > deadline:
+                raise ServerFailed(f"the servers did not get ready: {what}{trouble}")
+            time.sleep(0.01)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
 
 
 def _started(value: T | None) -> T:

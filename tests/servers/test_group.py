@@ -1,4 +1,4 @@
-"""A cluster and a set of sentinels of one's own: real, ready when they say so, and gone with whoever started them."""
+"""A private cluster and private sentinels: real, ready when they say so, gone with the process that started them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from inturn.services import PrivateCluster, PrivateSentinels, ServerFailed
+from tests.servers import PrivateCluster, PrivateSentinels, ServerFailed
 from tests.servers.cluster import SLOTS
-from inturn.services.word import tell
+from tests.servers.redis import tell
+from tests.waiting import wait_until
 
 SCRIPT = """
 import threading, time
-from inturn.services import PrivateCluster, PrivateSentinels
+from tests.servers import PrivateCluster, PrivateSentinels
 
 groups = [PrivateCluster(), PrivateSentinels()]
 starting = [threading.Thread(target=group.start) for group in groups]
@@ -31,13 +30,6 @@ servers = [*cluster.nodes, sentinels.master, sentinels.replica, *sentinels.senti
 print(*(server.pid for server in servers), *(server.folder for server in servers), flush=True)
 time.sleep(60)
 """
-
-
-def wait_until(is_so: Callable[[], bool], within_s: float = 10.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not is_so():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.005)
 
 
 def is_alive(pid: int) -> bool:

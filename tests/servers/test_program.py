@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from inturn.services import MissingProgram, PrivateRedis, find
+from tests.servers import MissingProgram, PrivateRedis, program
 from tests.servers.program import Compose, Local, find_chromium, find_redis
 
 APT = """
@@ -50,13 +50,13 @@ def bin_only(real: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     for name in ("sh", "cat", "ln", "rm"):
         (folder / name).symlink_to(shutil.which(name) or name)
     monkeypatch.setenv("PATH", str(folder))
-    monkeypatch.setattr(find, "POLICY", tmp_path / "policy-rc.d")
+    monkeypatch.setattr(program, "POLICY", tmp_path / "policy-rc.d")
     return folder
 
 
 def stand_in(folder: Path, name: str, script: str, real: str) -> Path:
     log = folder.parent / f"{name}.log"
-    values = {"log": log, "bin": folder, "real": real, "policy": find.POLICY}
+    values = {"log": log, "bin": folder, "real": real, "policy": program.POLICY}
     for key, value in values.items():
         script = script.replace(f"{{{key}}}", str(value))
     (folder / name).write_text(f"#!{folder}/sh\n{script}")
@@ -88,15 +88,15 @@ def test_root_installs_it_from_debian_without_starting_the_daemon(
     log = stand_in(bin_only, "apt-get", APT, real)
     assert find_redis() == Local(str(bin_only / "redis-server"))
     assert "install --yes --no-install-recommends redis-server\n#!/bin/sh\nexit 101\n" in log.read_text()
-    assert not find.POLICY.exists()
+    assert not program.POLICY.exists()
 
 
 def test_a_policy_that_is_there_is_left_alone(bin_only: Path, real: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     stand_in(bin_only, "apt-get", APT, real)
-    find.POLICY.write_text("theirs")
+    program.POLICY.write_text("theirs")
     find_redis()
-    assert find.POLICY.read_text() == "theirs"
+    assert program.POLICY.read_text() == "theirs"
 
 
 def test_nobody_but_root_installs(bin_only: Path, real: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,15 +149,16 @@ def test_a_container_is_signalled_by_its_name() -> None:
 def test_a_browser_of_any_of_its_names_is_used(bin_only: Path) -> None:
     (bin_only / "google-chrome").symlink_to("/bin/true")
     assert find_chromium() == str(bin_only / "google-chrome")
-    (bin_only / "chromium").symlink_to("/bin/true")
-    assert find_chromium() == str(bin_only / "chromium")
+    for better in ("chromium", "chromium-headless-shell"):
+        (bin_only / better).symlink_to("/bin/true")
+        assert find_chromium() == str(bin_only / better)
 
 
 def test_root_installs_a_browser_from_debian(bin_only: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    log = stand_in(bin_only, "apt-get", APT.replace("redis-server", "chromium"), "/bin/true")
-    assert find_chromium() == str(bin_only / "chromium")
-    assert "install --yes --no-install-recommends chromium\n" in log.read_text()
+    log = stand_in(bin_only, "apt-get", APT.replace("redis-server", "chromium-headless-shell"), "/bin/true")
+    assert find_chromium() == str(bin_only / "chromium-headless-shell")
+    assert "install --yes --no-install-recommends chromium-headless-shell\n" in log.read_text()
 
 
 def test_where_there_is_no_browser_one_sentence_says_what_to_install(

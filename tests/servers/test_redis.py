@@ -8,18 +8,18 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import redis
 
-from inturn.services import PrivateRedis, ServerFailed, server
+from tests.servers import PrivateRedis, ServerFailed, server
+from tests.waiting import wait_until
 
 SCRIPT = """
 import os, sys, time
-from inturn.services import PrivateRedis
+from tests.servers import PrivateRedis
 server = PrivateRedis().start()
 child = os.fork() if sys.argv[1] == "fork" else 0
 if sys.argv[1] == "fork" and child == 0:
@@ -37,13 +37,6 @@ def is_alive(pid: int) -> bool:
         return False
     stat = Path(f"/proc/{pid}/stat")
     return not (stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z")
-
-
-def wait_until(is_true: Callable[[], bool], within_s: float = 10) -> None:
-    deadline = time.monotonic() + within_s
-    while not is_true():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.005)
 
 
 @pytest.fixture

@@ -1,22 +1,13 @@
-"""A world for each test, once on every kind of store."""
+"""A world for each test, once on every kind of store; and stores on a SQLite file of the test's own."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
+from tests.store.sqlite.opener import Opener
 from tests.store.world import Peer, World
-
-HERE = Path(__file__).parent
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """On Redis time is the server's, and goes on while a test is kept waiting by others: leases of milliseconds end."""
-    for item in items:
-        if HERE in item.path.parents and "redis" in item.nodeid:
-            item.add_marker("alone")
 
 
 @pytest.fixture
@@ -36,3 +27,11 @@ async def a(world: World) -> Peer:
 async def b(world: World, a: Peer) -> Peer:
     """Another process at the same database."""
     return await world.peer()
+
+
+@pytest.fixture
+async def open_peer(sqlite_url: str) -> AsyncIterator[Opener]:
+    opener = Opener(sqlite_url)
+    yield opener
+    for peer in opener.peers:
+        await peer.store.close()

@@ -1,4 +1,7 @@
-"""How a lane of the model goes on: whose turn it is, what is ready, what has ended. The verbs are in `lane_model`."""
+"""How a lane of the model goes on: whose turn it is, what is ready, what has ended, and what policies do to it.
+
+The verbs are in `lane_model`.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,8 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from inturn.store.lane import PLAIN, Rule, read_ident
+from inturn.store.limits import CONFIRM_MS, LOST_NOTE_MS, MAX_CUTS, PLACE_LIVES_MS, YIELD_MS
 
-PLACE_LIVES_MS = 3000
-CONFIRM_MS = 2000
-YIELD_MS = 1000
-NOTE_MS = 60_000
 FOREVER = 10**15
 
 
@@ -132,7 +132,7 @@ class LaneLife:
         return lane
 
     def _persist(self, key: str) -> int:
-        """Answers how long the state had left, if it had an end."""
+        """Returns how long the state had left, if it had an end."""
         if (text := self.state(key)) is None:
             return 0
         _, until = self.states[key]
@@ -157,7 +157,7 @@ class LaneLife:
         self._tell_settled(message.watchers, key, message.ident)
 
     def _tell_loss(self, key: str, token: str) -> None:
-        self.lost[token] = self.now + NOTE_MS
+        self.lost[token] = self.now + LOST_NOTE_MS
         self._tell(process_of(token), ("lost", token, key))
 
     def _take_away(self, key: str, lane: Lane) -> None:
@@ -193,11 +193,12 @@ class LaneLife:
             if other.rule.quiet_ms == 0:
                 return True
             last, number = max(last, other.accepted + other.rule.quiet_ms), number + 1
-        return number >= burst.cap or self.now >= min(last, lead.accepted + burst.most_ms)
+        return number >= burst.cap or self.now >= min(last, lead.accepted + burst.max_quiet_ms)
 
     def _join(self, lane: Lane, lead: Message, other: Message) -> None:
         del lane.mail[other.ident]
         lead.together += other.all
+        lead.rank = min(lead.rank, other.rank)
         other.late, other.together = 0, []
 
     def _give_next(self, key: str, lane: Lane, token: str, can: Sequence[str]) -> Message | None:
@@ -286,6 +287,126 @@ class LaneLife:
     def _tell_settled(self, processes: Iterable[str], key: str, ident: str) -> None:
         for process in processes:
             self._tell(process, ("settled", f"{process}#0", f"{key}\0{ident}"))
+
+    # -- policies: what the rule of a message does when it arrives --------------------------------------
+
+    def _arrive(self, key: str, message: Message, keep: int, *, is_own: bool = False) -> None:
+        """`is_own`: a turn sends it to its own lane, which goes on when all effects of the turn are written."""
+        if key in self.lanes and self.lanes[key].token and not self.is_leased(self.lanes[key]) and not is_own:
+            self._advance(key, self.lanes[key])
+        lane = self._accept(key, message, keep)
+        policy = message.rule.policy
+        if policy in ("latest", "rollback"):
+            self._supersede(key, message)
+        if policy in ("interrupt", "rollback") and not is_own:
+            self._interrupt(key, lane, message)
+        if not is_own:
+            self._stir(key, lane)
+
+    def _postpone(self, key: str, message: Message, keep: int, delay: int, *, is_own: bool = False) -> None:
+        if message.rule.policy == "latest":
+            self._supersede(key, message)
+            lane = self.lanes.get(key)
+            if lane and not lane.token and not is_own:
+                self._advance(key, lane)
+        message.after, message.keep = self.now + delay, keep
+        self.later[key, message.ident] = message
+        self.letters.pop((key, message.ident), None)
+
+    def _arrive_due(self) -> None:
+        due = [(key, message) for (key, _), message in self.later.items() if message.after <= self.now]
+        for key, message in sorted(due, key=lambda pair: pair[1].after):
+            if self.later.pop((key, message.ident), None):  # one that came before it may have superseded it
+                message.accepted, message.after = message.after, 0
+                self._arrive(key, message, message.keep)
+
+    def _write_off(self, key: str, message: Message, why: bytes, window: int) -> None:
+        """It will never run; if it leads a burst, its burst will not."""
+        if key in self.lanes:
+            self.lanes[key].mail.pop(message.ident, None)
+        self.later.pop((key, message.ident), None)
+        for each in message.all:
+            due_in = max(0, each.after - self.now)  # one that is delayed stays known from when it would have run
+            self.marks[key, each.ident] = b"\0" + why, self.now + window + due_in
+            self._tell_settled(each.watchers, key, each.ident)
+
+    def _supersede(self, key: str, by: Message) -> None:
+        """What waits or is delayed for the same handler; what runs does not."""
+        waiting = list(self.lanes[key].mail.values()) if key in self.lanes else []
+        waiting += [message for (where, _), message in self.later.items() if where == key]
+        for message in waiting:
+            if message is not by and message.handler == by.handler:
+                by.cuts = max(by.cuts, message.cuts)
+                self._write_off(key, message, b"superseded", by.rule.window_ms)
+
+    def _interrupt(self, key: str, lane: Lane, message: Message) -> None:
+        running = lane.given
+        if lane.stopped or not self.is_leased(lane):
+            return
+        is_same = running is not None and running.handler == message.handler
+        cuts, rank = (running.cuts, running.rank) if running else (lane.cuts, 0)
+        if cuts >= MAX_CUTS or not (is_same or lane.allows) or rank < message.rank:
+            return
+        is_rollback = is_same and message.rule.policy == "rollback"
+        if running is not None and not is_rollback and self._company(lane, message) is None:
+            return
+        token = lane.token
+        self._tell_loss(key, token)
+        if lane.lapses:
+            self._untell("turn", token, key)
+        else:
+            lane.yields, lane.yield_by = token, self.now + YIELD_MS
+        if running is None:
+            self._tell_settled(lane.awaited, key, lane.running)
+        self._end_lease(lane)
+        if running is not None:
+            self._make_way(key, lane, running, message)
+        else:
+            lane.cuts += 1
+
+    def _company(self, lane: Lane, message: Message) -> list[Message] | None:
+        """What joins a turn that this message interrupts: what waits for its handler before it, and itself.
+
+        `None`: one of them was tried before, and its own turn comes first.
+        """
+        waiting = lane.in_order()
+        before = [other for other in waiting[: waiting.index(message)] if other.handler == message.handler]
+        return [*before, message] if all(self._joins(other, message.handler) for other in before) else None
+
+    def _make_way(self, key: str, lane: Lane, running: Message, message: Message) -> None:
+        """Where the messages of the turn go that this one has interrupted."""
+        running.attempts, running.cuts = running.attempts - 1, running.cuts + 1
+        if running.handler != message.handler:
+            before = self._company(lane, message) or []
+            for place, other in enumerate(before):  # directly before it
+                other.number = running.number - 0.5 + place / (2 * len(before))
+            lane.mail[running.ident] = running
+        elif message.rule.policy == "interrupt":
+            for other in self._company(lane, message) or ():
+                self._join(lane, running, other)
+            running.is_open = True
+            lane.mail[running.ident] = running
+        else:
+            self._write_off(key, running, b"superseded", message.rule.window_ms)
+            message.number, message.cuts = running.number, running.cuts
+
+    def _stop_yielding(self, key: str, lane: Lane | None, token: str) -> None:
+        """If it is the one that was interrupted, it has ended now."""
+        if lane and lane.yields == token:
+            lane.yields = ""
+            self._advance(key, lane)
+
+    def _steer(self, lane: Lane, have: int, *, would_commit: bool = False) -> list[Message]:
+        """What waits for the handler of the turn comes into it. Returns what the turn does not have yet."""
+        lead = lane.given
+        assert lead is not None
+        for other in lane.in_order() if (lead.is_open or would_commit) and not lane.stopped else ():
+            if other.handler != lead.handler or (other.late and self.now > other.late):
+                continue
+            if not self._joins(other, lead.handler):
+                break  # nothing comes in past a message of the same handler that cannot
+            self._join(lane, lead, other)
+        return lead.all[have:]
 
 
 def process_of(token: str) -> str:

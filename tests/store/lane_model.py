@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from inturn.store.lane import ANY_FENCE, Commit, Failure, Opening, Send, Submission
-from tests.store.lane_hand import LaneHand
-from tests.store.lane_life import FOREVER, NOTE_MS, Lane, Message, process_of
+from inturn.store.limits import CLAIM_NOTE_MS, MAX_ERRORS
+from tests.store.lane_life import FOREVER, Lane, LaneLife, Message, process_of
 
 
-class LaneModel(LaneHand):
+class LaneModel(LaneLife):
     # -- coming in ---------------------------------------------------------------------------------------------
 
     def submit(self, message: Submission) -> tuple[str, int]:
@@ -116,7 +116,7 @@ class LaneModel(LaneHand):
                 given = self._give_next(key, self.lanes[key], token, can)
                 if given:
                     pairs.append((key, token))
-        self.claims[call] = pairs, self.now + NOTE_MS
+        self.claims[call] = pairs, self.now + CLAIM_NOTE_MS
         return [key for key, _ in pairs]
 
     def unclaim(self, call: str) -> int:
@@ -131,11 +131,11 @@ class LaneModel(LaneHand):
                 taken += 1
             else:
                 self._stop_yielding(key, lane, token)
-        self.claims[call] = [], self.now + NOTE_MS
+        self.claims[call] = [], self.now + CLAIM_NOTE_MS
         return taken
 
     def commit(self, commit: Commit) -> tuple[str, Message | None, list[Message]]:
-        """Answers the next message, and those that are newer."""
+        """Returns the next message, and those that are newer."""
         key, lane = commit.key, self.lanes.get(commit.key)
         if not lane or lane.token != commit.token or lane.fence != commit.fence:
             return *self._refused(lane, commit.token, commit.next_token, "committed"), []
@@ -172,7 +172,7 @@ class LaneModel(LaneHand):
             return answer
         message = lane.given
         assert message is not None
-        message.errors = min(20, message.errors + bool(failure.error))
+        message.errors = min(MAX_ERRORS, message.errors + bool(failure.error))
         if failure.how != "back":
             lane.cuts = message.cuts = 0
         if failure.how == "dead":
@@ -228,7 +228,7 @@ class LaneModel(LaneHand):
             return
         new = Message(send.ident, -send.priority, send.body, send.ttl_ms, send.limit_ms, self.now, rule=send.rule)
         if send.delay_ms:
-            self._postpone(send.key, new, send.keep_ms, send.delay_ms)
+            self._postpone(send.key, new, send.keep_ms, send.delay_ms, is_own=send.key == source)
         else:
             self._arrive(send.key, new, send.keep_ms, is_own=send.key == source)
 
@@ -249,6 +249,62 @@ class LaneModel(LaneHand):
             lane.awaited.add(process)
             return "pending"
         return "dead" if (key, ident) in self.letters else "unknown"
+
+    # -- the owner's hand --------------------------------------------------------------------------------
+
+    def count(self, key: str) -> int:
+        """All messages of a key: running, waiting and delayed."""
+        here = len(self.lanes[key].every()) if key in self.lanes else 0
+        return here + sum(where == key for where, _ in self.later)
+
+    def stop(self, key: str) -> None:
+        lane = self.lanes.setdefault(key, Lane(0))
+        lane.stopped = "paused"
+        self._advance(key, lane)
+
+    def resume(self, key: str) -> bool:
+        lane = self.lanes.get(key)
+        if not lane or not lane.stopped:
+            return False
+        if lane.stopped == "parked" and lane.mail:
+            head = lane.in_order()[0]
+            head.attempts = head.after = 0
+        lane.stopped = ""
+        self._advance(key, lane)
+        return True
+
+    def clear(self, key: str) -> int:
+        number = self.count(key)
+        self.states.pop(key, None)
+        lane = self.lanes.pop(key, None)
+        self.ready.pop(key, None)
+        delayed = [message for (where, _), message in self.later.items() if where == key]
+        for message in [*(lane.every() if lane else []), *delayed]:
+            self.later.pop((key, message.ident), None)
+            self._tell_settled(message.watchers, key, message.ident)
+            if message.caller:
+                self._tell(process_of(message.caller), ("lost", message.caller, key))
+        if lane and lane.token:
+            lane.given = None
+            self._take_away(key, lane)
+        return number
+
+    def replay(self, key: str, ident: str) -> bool:
+        if (key, ident) not in self.letters:
+            return False
+        message, keep = self.letters.pop((key, ident))
+        message.attempts = message.after = message.late = 0
+        message.watchers, message.is_open = set(), False
+        self.marks.pop((key, ident), None)
+        left = self._persist(key)
+        lane = self.lanes.setdefault(key, Lane(0))
+        lane.keep = max(lane.keep, left) or keep
+        lane.mail[ident] = message
+        self._stir(key, lane)
+        return True
+
+    def drop(self, key: str, ident: str) -> bool:
+        return self.letters.pop((key, ident), None) is not None
 
     # -- processes ---------------------------------------------------------------------------------------------
 

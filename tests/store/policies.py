@@ -15,10 +15,12 @@ ALLOWS = Rule(allows=True, window_ms=WINDOW_MS)
 """A handler that queues, and whose turns others may interrupt."""
 OTHER = "other"
 """Another handler than `WORK`."""
+MAX_CUTS = 3
+"""Interrupts in a row."""
 
 
-def quiet(quiet_ms: int, *, most_ms: int = 3_600_000, cap: int = 20) -> Rule:
-    return Rule("merge", quiet_ms, cap, most_ms, window_ms=WINDOW_MS)
+def quiet(quiet_ms: int, *, max_quiet_ms: int = 3_600_000, cap: int = 20) -> Rule:
+    return Rule("merge", quiet_ms, cap, max_quiet_ms, window_ms=WINDOW_MS)
 
 
 def ids(messages: Given | tuple[GivenMessage, ...] | None) -> list[str]:

@@ -10,19 +10,8 @@ import asyncio
 import pytest
 
 from inturn.store.protocol import Edge, Released
-from tests.store.world import Peer, World, until
-
-ODD_NAMES = [
-    "with space",
-    "new\nline",
-    "ünï-✓-🦊",
-    "a:b{c}",
-    "%s*?[x]",
-    "#",
-    " ",
-    "'; DROP TABLE grants;--",
-    "x" * 512,
-]
+from tests.store.world import ODD_NAMES, Peer, World
+from tests.waiting import until
 
 
 async def test_a_free_lock_is_granted_and_its_fence_is_its_arrival(a: Peer) -> None:

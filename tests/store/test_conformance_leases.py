@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from inturn.store.protocol import PLACE_LIVES_MS, Released
-from tests.store.world import Peer, World, until
+from inturn.store.limits import PLACE_LIVES_MS
+from inturn.store.protocol import Released
+from tests.store.world import Peer, World
+from tests.waiting import until
 
 
 async def test_the_lease_of_a_dead_process_is_taken_over_after_its_ttl(world: World, a: Peer, b: Peer) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from inturn.store.protocol import Released, Request
-from tests.store.world import Peer, World, until
+from tests.store.world import Peer, World
+from tests.waiting import until
 
 ALL = 2**20
 

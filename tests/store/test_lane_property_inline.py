@@ -11,7 +11,9 @@ from hypothesis.stateful import precondition, rule
 
 from inturn.store.lane import Opening, Rule, ident_of
 from inturn.store.sqlite import arrive
-from tests.store.lane_driver import (
+from tests.store.exploration import SQLITE, explore, is_found_out
+from tests.store.lane_life import Lane, Message
+from tests.store.lane_machine import (
     HANDLER,
     HANDLERS,
     ID,
@@ -22,9 +24,9 @@ from tests.store.lane_driver import (
     STEP_MS,
     LaneDriver,
 )
-from tests.store.lane_life import Lane, Message
 from tests.store.lane_model import LaneModel
-from tests.store.test_lane_property import SQLITE, explore, is_found_out
+
+pytestmark = pytest.mark.timeout(300)  # they compute, so a busy machine makes them slow
 
 MOSTLY = st.integers(0, 3).map(lambda number: number > 0)
 
@@ -127,15 +129,17 @@ class TimedInlineMachine(InlineMachine):
             self.pair.pass_time(STEP_MS)
 
 
+@pytest.mark.random
 def test_sqlite_answers_as_the_model_does_when_callers_interrupt(tmp_path: Path) -> None:
     explore(TimedInlineMachine, SQLITE.format(folder=tmp_path), 60)
 
 
+@pytest.mark.random
 def test_redis_answers_as_the_model_does_when_callers_interrupt(redis_url: str) -> None:
     explore(InlineMachine, redis_url, 60, phases=[Phase.reuse, Phase.generate])
 
 
 def test_one_interrupt_in_a_row_less_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine itself is put to the test."""
-    monkeypatch.setattr(arrive, "MOST_CUTS", 2)
+    monkeypatch.setattr(arrive, "MAX_CUTS", 2)
     is_found_out(tmp_path, TimedInlineMachine)

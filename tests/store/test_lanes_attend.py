@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from inturn.store.lane import Outcome, ident_of
-from tests.store.world import Peer, World, until, work
+from tests.store.world import Peer, World, work
+from tests.waiting import until
 
 
 async def test_a_message_that_is_done_has_its_result(a: Peer, b: Peer) -> None:

@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from inturn.store.lane import Begun, Submitted
-from tests.store.test_conformance import ODD_NAMES
-from tests.store.world import Peer, World, send_to, work
+from tests.store.world import ODD_NAMES, Peer, World, send_to, work
 
 
 async def test_a_free_lane_is_granted_with_a_fence_and_its_state(a: Peer) -> None:

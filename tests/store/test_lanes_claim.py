@@ -6,7 +6,8 @@ import pytest
 
 from inturn.store.lane import Claimed
 from inturn.store.views import HandlerRow
-from tests.store.world import Peer, World, until, work
+from tests.store.world import WORK, Peer, World, work
+from tests.waiting import until
 
 
 async def test_a_claim_gives_the_message_its_state_and_how_long_it_waited(world: World, a: Peer) -> None:
@@ -138,7 +139,6 @@ async def test_a_claim_that_arrives_after_its_unclaim_gives_nothing(a: Peer, b: 
     assert (await b.claim_one()).attempts == 1
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("by", ["claim", "beat"])
 async def test_the_lease_of_a_dead_worker_is_taken_over_within_its_ttl(world: World, a: Peer, b: Peer, by: str) -> None:
     await a.put("k", "m", ttl_ms=200)
@@ -161,7 +161,6 @@ async def test_a_claim_says_when_a_lane_may_become_ready_by_itself(a: Peer, b: P
     assert 4000 < (await b.store.claim(b.new_token(), ["work"], 1)).due_in_ms <= 5000
 
 
-@pytest.mark.alone
 async def test_beats_keep_the_turns_of_a_worker(world: World, a: Peer, b: Peer) -> None:
     await a.put("k", "m1", "m2", ttl_ms=300)
     turn = await a.claim_one()
@@ -235,3 +234,58 @@ async def test_a_lane_that_is_free_again_wakes_an_idle_process(a: Peer, b: Peer)
     await a.done(turn)
     await until(b.told_ready)
     assert (await b.claim_one()).ident == work("m")
+
+
+@pytest.mark.parametrize("ends", ["commit", "fail"])
+async def test_a_lane_is_taken_over_after_the_ttl_of_the_message_that_runs(
+    world: World, a: Peer, b: Peer, ends: str
+) -> None:
+    await a.put("k", "long", ttl_ms=300_000)
+    await a.put("k", "short", ttl_ms=150)
+    turn, token = await a.claim_one(), a.new_token()
+    if ends == "commit":
+        following = await a.done(turn, next_token=token)
+    else:
+        following = (await a.fail(turn, "dead", next_token=token)).next
+    assert following is not None
+    assert 0 <= (await b.store.claim(b.new_token(), ["work"], 1)).due_in_ms <= 150
+    await world.pass_time(200)
+    heir = await b.claim_one()
+    assert (heir.ident, heir.attempts) == (work("short"), 2)
+    assert (await a.commit(following)).status == "lost"
+
+
+async def test_a_claim_that_is_asked_again_gives_nothing_more_than_the_first_time(a: Peer, b: Peer) -> None:
+    call = a.new_token()
+    assert await a.claim(call=call) == []
+    await a.put("k", "m")
+    assert await a.claim(call=call) == []
+    assert (await b.claim_one()).attempts == 1
+
+
+async def test_a_claim_is_given_back_also_when_its_note_is_gone(world: World, a: Peer, b: Peer) -> None:
+    """The store was away for longer than notes live, and the worker's beats have kept the lease alive since."""
+    await a.put("k", "m")
+    call = a.new_token()
+    (turn,) = (await a.store.claim(call, [WORK], 1)).turns
+    await world.forget_notes()
+    assert await a.store.unclaim(0, call) == 1
+    again = await b.claim_one()
+    assert (again.key, again.ident, again.attempts) == (turn.key, turn.ident, 1)
+    assert await a.store.unclaim(0, call) == 0
+
+
+@pytest.mark.parametrize("ends", ["commit", "fail"])
+async def test_a_turn_that_was_handed_over_lives_for_its_whole_ttl(world: World, a: Peer, b: Peer, ends: str) -> None:
+    """Its worker counts from the call that brought it; no beat has to come in between."""
+    await a.put("k", "first", "second", ttl_ms=600)
+    turn, token = await a.claim_one(), a.new_token()
+    await world.pass_time(400)
+    if ends == "commit":
+        following = await a.done(turn, next_token=token)
+    else:
+        following = (await a.fail(turn, "dead", next_token=token)).next
+    assert following is not None
+    await world.pass_time(400)
+    assert await b.claim() == []
+    assert await a.store.confirm("k", following.token)

@@ -21,13 +21,13 @@ async def test_a_message_that_failed_is_not_a_duplicate(a: Peer) -> None:
 
 
 async def test_a_mark_ends_after_its_window(world: World, a: Peer) -> None:
-    await a.done(await a.begin("k", "m"), window_ms=1000)
+    await a.done(await a.begin("k", "m"), window_ms=20_000)
     await a.put("j", "m")
-    await a.done(await a.claim_one(), window_ms=1000)
-    await world.pass_time(100)
+    await a.done(await a.claim_one(), window_ms=20_000)
+    await world.pass_time(2000)
     assert (await a.ask_turn("k", "m")).status == "duplicate"
     assert (await a.submit("j", "m")).status == "duplicate"
-    await world.pass_time(1000)
+    await world.pass_time(20_000)
     assert (await a.attend("j", work("m"))).status == "unknown"
     await a.begin("k", "m")
     await a.put("j", "m")

@@ -232,3 +232,31 @@ async def test_a_late_message_is_not_given_as_the_next_one(world: World, a: Peer
     await a.done(turn, next_token=a.new_token())
     assert await a.mailbox("k") == ["m2"]
     assert [letter.id for letter in await a.store.dead(10)] == ["late"]
+
+
+async def test_many_late_messages_are_buried_a_hundred_at_a_time_and_the_lane_goes_on(world: World, a: Peer) -> None:
+    await a.store.stop("k", "paused", "")
+    for number in range(230):
+        await a.put("k", f"m{number}", late_ms=1)
+    await a.put("k", "last")
+    await world.pass_time(50)
+    await a.store.resume("k")
+    assert len(await a.store.dead(1000)) == 100
+    given = []
+    for _ in range(4):
+        given += await a.claim()
+    assert [turn.ident for turn in given] == [work("last")]
+    assert len(await a.store.dead(1000)) == 230
+
+
+@pytest.mark.parametrize("by", ["claim", "beat"])
+async def test_late_messages_before_one_that_is_not_late_are_each_buried_once(world: World, a: Peer, by: str) -> None:
+    await a.store.stop("k", "paused", "")  # nothing looks into it while the messages come
+    await a.put("k", "late 1", "late 2", late_ms=300)
+    await a.put("k", "last")
+    await a.store.resume("k")
+    await world.pass_time(320)
+    if by == "beat":
+        await a.beat()
+    assert (await a.claim_one()).ident == work("last")
+    assert [letter.id for letter in await a.store.dead(10)] == ["late 1", "late 2"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.store.world import Inline, Peer, World, until, work
+from tests.store.world import Inline, Peer, World, work
+from tests.waiting import until
 
 
 async def test_submitted_and_inline_messages_run_in_one_order(a: Peer, b: Peer) -> None:
@@ -191,3 +192,13 @@ async def test_a_turn_comes_by_push_without_a_beat(a: Peer, b: Peer) -> None:
     await until(lambda: b.told("turn", waiting))
     (notice,) = b.told("turn", waiting)
     assert notice.name == "k"
+
+
+async def test_a_caller_whose_place_was_skipped_is_told_and_asks_again(a: Peer, b: Peer) -> None:
+    """Its process was not seen for a while, and lives all the same: its beat was only late on its way."""
+    turn = await a.begin("k")
+    waiting = await b.queue_up("k")
+    await b.store.depart()
+    await a.done(turn)
+    assert ("lost", waiting.token) in [(notice.kind, notice.token) for notice in await b.beat()]
+    await b.done(await b.take_up(waiting))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.store.world import Peer, World, send_to, until, work
+from tests.store.world import Peer, World, send_to, work
+from tests.waiting import until
 
 
 async def test_sends_arrive_in_order_behind_what_was_there(a: Peer) -> None:

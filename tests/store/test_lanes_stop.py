@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.store.world import Peer, World, work
+from tests.waiting import until
 
 
 @pytest.mark.parametrize("how", ["paused", "parked"])
@@ -122,3 +123,13 @@ async def test_a_lane_that_was_cleared_is_in_no_ready_list(a: Peer) -> None:
     await a.store.clear("k")
     assert await a.claim() == []
     assert {row.name: row.ready for row in (await a.store.lanes(1)).handlers}.get("work", 0) == 0
+
+
+async def test_callers_that_wait_in_a_lane_that_is_cleared_are_told_at_once(a: Peer, b: Peer) -> None:
+    await a.begin("k")
+    first, second = await b.queue_up("k"), await b.queue_up("k")
+    await a.store.clear("k")
+    await until(lambda: b.told("lost", first) and b.told("lost", second))
+    turn = await b.take_up(second)
+    assert (await b.store.begin(first)).status == "waiting"
+    await b.done(turn)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import Phase
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -18,15 +18,15 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 from inturn.store.open import open_store
 from inturn.store.protocol import HowToExtend, Notice, Request, Store
-from inturn.store.sqlite import verbs
+from inturn.store.sqlite import locks
+from tests.store.exploration import SQLITE, explore, is_found_out
 from tests.store.lock_model import Model
 
-pytestmark = pytest.mark.timeout(180)  # they compute, so a busy machine makes them slow
+pytestmark = pytest.mark.timeout(300)  # they compute, so a busy machine makes them slow
 
 CAPACITIES = {"mutex": 1, "semaphore": 3, "read-write": 2**20}
 NAMES = st.sampled_from(sorted(CAPACITIES))
@@ -58,7 +58,7 @@ class Machine(RuleBasedStateMachine):
         unique = uuid.uuid4().hex[:8]
         for number in range(3):
             url = self.url.format(unique=unique)
-            store = open_store(url, f"host-{number}:1:{unique}", namespace=f"test-{unique}")
+            store = open_store(url, f"host-{number}:1:{unique}", namespace=f"test-{unique}", timeout_s=60)
             self.stores.append(store)
             self.run(store.check())
             self.run(store.beat(0, []))
@@ -177,10 +177,15 @@ class Machine(RuleBasedStateMachine):
     def looks_like_the_model(self) -> None:
         if not self.stores:
             return
-        assert self.run(self.stores[0].names(10)) == sorted(self.model.locks)
-        for name in CAPACITIES:
+        store = self.stores[0]
+
+        async def look() -> Any:
+            return await asyncio.gather(store.names(10), *map(store.inspect, CAPACITIES))
+
+        names, *views = self.run(look())
+        assert names == sorted(self.model.locks)
+        for name, view in zip(CAPACITIES, views, strict=True):
             lock = self.model.locks.get(name)
-            view = self.run(self.stores[0].inspect(name))
             if view is None or lock is None:
                 assert (view, lock) == (None, None)
                 continue
@@ -190,32 +195,18 @@ class Machine(RuleBasedStateMachine):
             assert sum(holder.weight for holder in view.holders) <= view.capacity
 
 
-def explore(url: str, examples: int, **more: Any) -> None:
-    machine = type("Machine", (Machine,), {"url": url})
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=40,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-            **more,
-        ),
-    )
-
-
+@pytest.mark.random
 def test_sqlite_answers_as_the_model_does(tmp_path: Path) -> None:
-    explore(f"sqlite:///{tmp_path}/{{unique}}.db?synchronous=off", 100)
+    explore(Machine, SQLITE.format(folder=tmp_path), 100)
 
 
+@pytest.mark.random
 def test_redis_answers_as_the_model_does(redis_url: str) -> None:
     # no shrinking: each try costs connections, and SQLite shows the same sequence small
-    explore(redis_url, 100, phases=[Phase.reuse, Phase.generate])
+    explore(Machine, redis_url, 100, phases=[Phase.reuse, Phase.generate])
 
 
 def test_a_store_that_lets_newcomers_barge_in_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine itself is put to the test, once."""
-    monkeypatch.setattr(verbs, "has_ahead", lambda tx, name, rank: False)
-    url = f"sqlite:///{tmp_path}/{{unique}}.db?synchronous=off"
-    with pytest.raises(AssertionError):
-        explore(url, 400, phases=[Phase.generate], derandomize=True, database=None)
+    monkeypatch.setattr(locks, "has_ahead", lambda tx, name, rank: False)
+    is_found_out(tmp_path, Machine, 400)

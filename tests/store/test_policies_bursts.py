@@ -6,7 +6,8 @@ import pytest
 
 from inturn.store.lane import Given
 from tests.store.policies import MERGE, OTHER, ids, outcome, run, status, turns
-from tests.store.world import WINDOW_MS, Peer, World, until, work
+from tests.store.world import WINDOW_MS, Peer, World, work
+from tests.waiting import until
 
 
 async def burst(a: Peer, *message_ids: str, key: str = "k", **how: object) -> Given:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tests.store.policies import MERGE, OTHER, cancel, ids, outcome, run, status, turns
-from tests.store.world import Peer, World, until, work
+from tests.store.world import Peer, World, work
+from tests.waiting import until
 
 
 async def test_a_message_that_waits_is_cancelled_and_never_runs(a: Peer) -> None:
@@ -30,8 +31,8 @@ async def test_a_cancelled_message_that_is_brought_again_does_not_come_back(a: P
 
 async def test_a_cancelled_message_is_remembered_for_the_duplicate_window(world: World, a: Peer) -> None:
     await a.put("k", "1")
-    await cancel(a, "k", "1", window_ms=200)
-    await world.pass_time(300)
+    await cancel(a, "k", "1", window_ms=4000)
+    await world.pass_time(6000)
     assert await outcome(a, "k", "1") == "unknown"
     assert await cancel(a, "k", "1") == "ended"
     assert await status(a, "k", "1") == "accepted"
@@ -104,12 +105,12 @@ async def test_an_inline_caller_behind_a_cancelled_message_gets_its_turn(a: Peer
 async def test_a_lane_whose_last_message_is_cancelled_is_idle_and_its_state_has_its_time_again(
     world: World, a: Peer
 ) -> None:
-    await a.done(await run(a, "k", "1"), state=b"{}", keep_ms=300)
-    await a.put("k", "2", keep_ms=300)
+    await a.done(await run(a, "k", "1"), state=b"{}", keep_ms=6000)
+    await a.put("k", "2", keep_ms=6000)
     await cancel(a, "k", "2")
     assert (await a.store.lanes(10)).lanes == []
     assert await a.state("k") == b"{}"
-    await world.pass_time(400)
+    await world.pass_time(8000)
     assert await a.state("k") is None
 
 

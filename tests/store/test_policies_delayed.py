@@ -20,7 +20,8 @@ from tests.store.policies import (
     status,
     turns,
 )
-from tests.store.world import Peer, World, until, work
+from tests.store.world import Peer, World, work
+from tests.waiting import until
 
 LONG = 60_000
 
@@ -77,22 +78,22 @@ async def test_a_delayed_message_holds_up_nothing(a: Peer) -> None:
 
 
 async def test_a_delayed_message_does_not_keep_the_state_alive(world: World, a: Peer) -> None:
-    await a.done(await run(a, "k", "1"), state=b"{}", keep_ms=200)
-    await delay(a, "2", 400, keep_ms=200)
-    await world.pass_time(300)
+    await a.done(await run(a, "k", "1"), state=b"{}", keep_ms=4000)
+    await delay(a, "2", 8000, keep_ms=4000)
+    await world.pass_time(6000)
     assert await a.state("k") is None
-    await world.pass_time(200)
+    await world.pass_time(4000)
     assert (await a.claim_one()).state is None
 
 
 async def test_a_state_that_still_lives_is_kept_from_the_time_on_at_which_the_message_is_due(
     world: World, a: Peer
 ) -> None:
-    await a.done(await run(a, "k", "1"), state=b"{}", keep_ms=600)
-    await delay(a, "2", 100, keep_ms=600)
-    await world.pass_time(200)
+    await a.done(await run(a, "k", "1"), state=b"{}", keep_ms=12_000)
+    await delay(a, "2", 2000, keep_ms=12_000)
+    await world.pass_time(4000)
     await a.beat()
-    await world.pass_time(600)
+    await world.pass_time(12_000)
     assert (await a.claim_one()).state == b"{}"
 
 

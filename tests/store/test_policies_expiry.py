@@ -22,7 +22,8 @@ TTL_MS = 8
 class Worker:
     """Claims what there is, is slow by chance, and commits what it has seen: nobody renews its leases."""
 
-    def __init__(self, peer: Peer, number: int) -> None:
+    def __init__(self, world: World, peer: Peer, number: int) -> None:
+        self.world = world
         self.peer = peer
         self.ends: Counter[str] = Counter()
         self._chance = random.Random(f"{SEED}/{number}")
@@ -47,31 +48,29 @@ class Worker:
                 if ended.status == "lost":  # it was interrupted, perhaps
                     await self.peer.fail(turn, "back")
                 self.ends[ended.status] += 1
-            await asyncio.sleep(0.001)
+            await self.world.pass_time(1)
 
     async def _dawdle(self) -> None:
-        await asyncio.sleep(self._chance.choice((0, 0.001, 0.004, 0.012)))
+        await self.world.pass_time(self._chance.choice((0, 0, 1, 4)))
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("rule", [MERGE, INTERRUPT], ids=["merge", "interrupt"])
 async def test_every_message_is_committed_once_however_often_leases_expire(world: World, a: Peer, rule: object) -> None:
-    world.is_flowing = True
-    workers = [Worker(await world.peer(), number) for number in range(3)]
+    workers = [Worker(world, await world.peer(), number) for number in range(3)]
     chance, stopping = random.Random(SEED), asyncio.Event()
     working = [asyncio.create_task(worker.run(stopping)) for worker in workers]
 
     async def write(key: str) -> None:
         for number in range(TEXTS):
             await a.put(key, str(number), rule=rule, ttl_ms=TTL_MS)
-            await asyncio.sleep(chance.choice((0, 0.001, 0.01)))
+            await world.pass_time(chance.choice((0, 1, 10)))
 
     keys = [f"k{number}" for number in range(LANES)]
     await asyncio.gather(*map(write, keys))
     async with asyncio.timeout(30):
         while (await a.store.lanes(1)).lanes:
             await a.beat()
-            await asyncio.sleep(0.01)
+            await world.pass_time(10)
     stopping.set()
     await asyncio.gather(*working)
     for key in keys:

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from inturn.store.lane import Given
-from tests.store.policies import INTERRUPT, MERGE, OTHER, cancel, ids, outcome, run, status, steer, turns
-from tests.store.world import Peer, World, until, work
+from inturn.store.lane import Given, Steered
+from tests.store.policies import (
+    INTERRUPT,
+    MERGE,
+    OTHER,
+    cancel,
+    ids,
+    outcome,
+    run,
+    status,
+    steer,
+    turns,
+)
+from tests.store.world import Peer, World, work
+from tests.waiting import until
 
 
 async def interrupted(a: Peer, *message_ids: str, by: str = "new") -> Given:
@@ -16,7 +28,8 @@ async def interrupted(a: Peer, *message_ids: str, by: str = "new") -> Given:
 
 async def test_from_the_arrival_on_the_commit_of_the_interrupted_turn_is_refused(a: Peer) -> None:
     turn = await interrupted(a, "1")
-    assert (await a.commit(turn, state=b"{}")).status == "lost"
+    ended = await a.commit(turn, state=b"{}")
+    assert (ended.status, ended.why) == ("lost", "interrupted")
     assert await a.state("k") is None
     assert [await outcome(a, "k", message_id) for message_id in ("1", "new")] == ["pending", "pending"]
 
@@ -84,7 +97,7 @@ async def test_more_that_come_while_it_yields_join_the_burst(a: Peer) -> None:
 
 async def test_an_interrupted_turn_can_neither_fail_nor_steer_nor_go_on(a: Peer) -> None:
     turn = await interrupted(a, "1")
-    assert (await steer(a, turn)).status == "lost"
+    assert await steer(a, turn) == Steered("lost", why="interrupted")
     ended = await a.commit(turn, next_token=a.new_token())
     assert (ended.status, ended.next) == ("lost", None)
     failed = await a.fail(turn, "dead", next_token=a.new_token())
@@ -280,3 +293,14 @@ async def test_a_turn_whose_lease_has_expired_is_not_interrupted_but_retried(wor
     b = await world.peer()
     await b.put("k", "2", rule=INTERRUPT)
     assert await turns(b) == [["1"], ["2"]]
+
+
+async def test_an_interrupt_does_not_overtake_however_many_wait(a: Peer) -> None:
+    names = [f"{number:03d}" for number in range(130)]
+    await a.store.stop("k", "paused", "")
+    await a.put("k", *names, rule=INTERRUPT)
+    await a.store.resume("k")
+    turn = await a.claim_one()
+    await a.put("k", "new", rule=INTERRUPT)
+    await a.done(turn)  # it was left alone: those before the new one are too many to come with it
+    assert [*ids(turn), *(name for burst in await turns(a) for name in burst)] == [*names, "new"]

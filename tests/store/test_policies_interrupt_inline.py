@@ -9,14 +9,13 @@ import pytest
 import redis.asyncio
 
 from inturn.store.lane import PLAIN, Given, Rule
-from tests.store.policies import ALLOWS, INTERRUPT, LATEST, OTHER, ROLLBACK, ids, outcome, run, turns
-from tests.store.world import WINDOW_MS, Inline, Peer, World, until
+from tests.store.policies import ALLOWS, INTERRUPT, LATEST, MAX_CUTS, OTHER, ROLLBACK, ids, outcome, run, turns
+from tests.store.world import WINDOW_MS, Inline, Peer, World
+from tests.waiting import until
 
 CUTS = Rule("interrupt")
 """What an inline caller asks for that interrupts, and does not allow others to."""
 BOTH = Rule("interrupt", allows=True)
-MOST_CUTS = 3
-"""Interrupts in a row."""
 
 
 async def is_left_alone(peer: Peer, turn: Given | Inline) -> bool:
@@ -32,8 +31,8 @@ async def test_from_its_arrival_on_the_commit_of_the_interrupted_turn_is_refused
     await until(lambda: a.told("lost", turn))
     (notice,) = a.told("lost", turn)
     assert (notice.name, notice.fence, notice.why) == ("k", turn.fence, "interrupted")
+    await until(lambda: b.told_settled("k", "\0mine"))  # before it asks: that takes back a notice it has not read
     assert await outcome(b, "k", "mine", handler="") == "unknown"
-    await until(lambda: b.told_settled("k", "\0mine"))
 
 
 async def test_it_begins_when_the_interrupted_turn_has_ended_and_not_before(a: Peer, b: Peer) -> None:
@@ -155,7 +154,7 @@ async def test_the_turn_of_a_lane_that_is_stopped_is_left_alone(a: Peer, b: Peer
 
 async def cut_three_times(a: Peer) -> Inline:
     turn = await a.begin("k", rule=BOTH)
-    for _ in range(MOST_CUTS):
+    for _ in range(MAX_CUTS):
         opening = await a.queue_up("k", rule=BOTH)
         assert not await is_left_alone(a, turn)
         await a.leave(turn)
@@ -183,7 +182,7 @@ async def test_a_commit_begins_a_new_count(a: Peer, b: Peer) -> None:
 
 async def test_interrupts_of_messages_and_of_callers_count_together(a: Peer) -> None:
     turn = await a.begin("k", rule=ALLOWS)
-    for number in range(MOST_CUTS):
+    for number in range(MAX_CUTS):
         if number % 2:
             await a.put("k", str(number), rule=INTERRUPT)
             opening = await a.queue_up("k", rule=ALLOWS)
@@ -199,7 +198,7 @@ async def test_interrupts_of_messages_and_of_callers_count_together(a: Peer) -> 
 
 async def test_a_turn_of_a_handler_is_interrupted_three_times_although_the_callers_commit(a: Peer, b: Peer) -> None:
     turn = await run(a, "k", "report", rule=ALLOWS)
-    for _ in range(MOST_CUTS):
+    for _ in range(MAX_CUTS):
         opening = await b.queue_up("k", rule=CUTS)
         assert (await a.commit(turn)).status == "lost"
         await a.fail(turn, "back")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from inturn.store.lane import Rule
-from tests.store.policies import ALLOWS, INTERRUPT, OTHER, ROLLBACK, ids, outcome, run, turns
-from tests.store.world import WINDOW_MS, Peer, World, until
+from tests.store.policies import ALLOWS, INTERRUPT, MAX_CUTS, OTHER, ROLLBACK, ids, outcome, run, turns
+from tests.store.world import WINDOW_MS, Peer, World
+from tests.waiting import until
 
 BOTH = ("work", OTHER)
 
@@ -97,8 +98,8 @@ async def test_an_inline_turn_that_allows_it_is_interrupted_and_its_message_is_g
     assert await a.claim() == []
     assert (await a.leave(turn)).status == "lost"
     assert await turns(a) == [["1"]]
+    await until(lambda: b.told_settled("k", "\0mine"))  # before it asks: that takes back a notice it has not read
     assert await outcome(b, "k", "mine", handler="") == "unknown"
-    await until(lambda: b.told_settled("k", "\0mine"))
 
 
 async def test_an_inline_turn_that_waited_and_allows_it_is_interrupted_like_one_that_did_not(a: Peer) -> None:
@@ -141,3 +142,42 @@ async def test_inline_callers_that_wait_keep_their_places_when_the_turn_is_inter
     await a.leave(turn)
     await a.done(await a.offered(waiting))
     assert await turns(a) == [["1"]]
+
+
+async def test_an_interrupt_takes_along_what_waits_for_its_handler_already(a: Peer) -> None:
+    """What was accepted first runs first, also if it waits behind the turn that is interrupted."""
+    before = await run(a, "k", "before", handler="third")
+    await a.put("k", "1", handler=OTHER, rule=ALLOWS)
+    await a.put("k", "2", rule=INTERRUPT)
+    await a.put("k", "waits", handler=OTHER, rule=ALLOWS)
+    await a.done(before)
+    turn = await a.claim_one(*BOTH)
+    assert ids(turn) == ["1"]
+    await a.put("k", "3", rule=INTERRUPT)
+    await a.fail(turn, "back")
+    assert await turns(a, *BOTH) == [["2", "3"], ["1"], ["waits"]]
+
+
+async def test_a_turn_of_another_handler_is_interrupted_three_times_although_the_interrupters_commit(a: Peer) -> None:
+    turn = await run(a, "k", "report", handler=OTHER, rule=ALLOWS)
+    for number in range(MAX_CUTS):
+        await a.put("k", f"i{number}", rule=INTERRUPT)
+        assert (await a.commit(turn)).status == "lost"
+        await a.fail(turn, "back")
+        interrupter = await a.claim_one(*BOTH)
+        assert ids(interrupter) == [f"i{number}"]
+        await a.done(interrupter)
+        turn = await a.claim_one(*BOTH)
+        assert ids(turn) == ["report"]
+    await a.put("k", "last", rule=INTERRUPT)
+    assert (await a.commit(turn)).status == "committed"
+    assert await turns(a, *BOTH) == [["last"]]
+
+
+@pytest.mark.parametrize(("priority", "ends"), [(-1, "committed"), (0, "lost"), (1, "lost")])
+async def test_an_inline_turn_that_allows_it_is_not_interrupted_by_a_lower_priority(
+    a: Peer, priority: int, ends: str
+) -> None:
+    turn = await a.begin("k", rule=ALLOWS)
+    await a.put("k", "1", rule=INTERRUPT, priority=priority)
+    assert (await a.commit(turn)).status == ends

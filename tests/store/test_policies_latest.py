@@ -39,10 +39,10 @@ async def test_a_superseded_message_that_is_brought_again_does_not_come_back_to_
 
 @pytest.mark.parametrize("policy", ["rollback", "latest"])
 async def test_a_superseded_message_is_remembered_for_the_duplicate_window(world: World, a: Peer, policy: str) -> None:
-    rule = Rule(policy, window_ms=300)  # type: ignore[arg-type]
+    rule = Rule(policy, window_ms=6000)  # type: ignore[arg-type]
     await a.store.stop("k", "paused", "")
     await a.put("k", "1", "2", rule=rule)
-    await world.pass_time(400)
+    await world.pass_time(8000)
     assert await outcome(a, "k", "1") == "unknown"
     assert await status(a, "k", "1", rule=rule) == "accepted"
     await a.store.resume("k")

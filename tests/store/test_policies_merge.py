@@ -86,12 +86,12 @@ async def test_every_message_restarts_the_quiet_time(world: World, a: Peer) -> N
 
 
 async def test_the_first_message_waits_no_longer_than_the_longest_time(world: World, a: Peer) -> None:
-    rule = quiet(LONG, most_ms=LONG + 300)
+    rule = quiet(LONG, max_quiet_ms=LONG + 300)
     await a.put("k", "1", rule=rule)
     await world.pass_time(500)
     await a.put("k", "2", rule=rule)
     assert await due_in(a) <= LONG - 200  # counted from the first, and not a quiet time from the second on
-    short = quiet(LONG, most_ms=300)
+    short = quiet(LONG, max_quiet_ms=300)
     await a.put("j", "1", "2", rule=short)
     await world.pass_time(350)
     assert await turns(a) == [["1", "2"]]
@@ -217,8 +217,8 @@ async def test_a_retried_burst_does_not_wait_for_a_quiet_time(a: Peer) -> None:
 
 @pytest.mark.parametrize("cap", [2, 20])
 async def test_the_state_lives_on_while_messages_are_in_their_quiet_time(world: World, a: Peer, cap: int) -> None:
-    await a.done(await run(a, "k", "1"), state=b"{}", keep_ms=200)
-    await a.put("k", "2", rule=quiet(400, cap=cap), keep_ms=200)
-    await world.pass_time(500)
+    await a.done(await run(a, "k", "1"), state=b"{}", keep_ms=4000)
+    await a.put("k", "2", rule=quiet(8000, cap=cap), keep_ms=4000)
+    await world.pass_time(10_000)
     turn = await a.claim_one()
     assert turn.state == b"{}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from inturn.store.lane import Rule
 from tests.store.policies import (
     INTERRUPT,
+    MAX_CUTS,
     OTHER,
     ROLLBACK,
     ids,
@@ -13,7 +14,8 @@ from tests.store.policies import (
     status,
     turns,
 )
-from tests.store.world import Peer, World, until, work
+from tests.store.world import Peer, World, send_to, work
+from tests.waiting import until
 
 BOTH = ("work", OTHER)
 
@@ -94,12 +96,43 @@ async def test_a_rollback_of_a_lane_that_only_yields_is_repeated_without_effect(
 
 
 async def test_nothing_of_a_superseded_message_is_left_when_its_window_is_over(world: World, a: Peer) -> None:
-    rule = Rule("rollback", window_ms=200)
+    rule = Rule("rollback", window_ms=4000)
     turn = await run(a, "k", "1", rule=rule)
     await a.put("k", "2", rule=rule)
     await a.fail(turn, "back")
-    await a.done(await a.claim_one(), window_ms=200, is_deleting=True)
-    await world.pass_time(300)
+    await a.done(await a.claim_one(), window_ms=4000, is_deleting=True)
+    await world.pass_time(6000)
     await a.beat()
     assert (await a.store.lanes(10)).lanes == []
     assert await outcome(a, "k", "1") == "unknown"
+
+
+async def test_a_rollback_that_supersedes_another_while_the_turn_yields_hands_on_its_count(a: Peer) -> None:
+    turn = await run(a, "k", "0", rule=ROLLBACK)
+    for number in range(MAX_CUTS):
+        await a.put("k", f"{number}a", rule=ROLLBACK)
+        assert (await a.commit(turn)).status == "lost"
+        await a.put("k", f"{number}b", rule=ROLLBACK)  # while the old turn still yields
+        assert await outcome(a, "k", f"{number}a") == "superseded"
+        await a.fail(turn, "back")
+        turn = await a.claim_one()
+        assert ids(turn) == [f"{number}b"]
+    await a.put("k", "last", rule=ROLLBACK)
+    assert ids(await a.done(turn, next_token=a.new_token())) == ["last"]
+
+
+async def test_a_delayed_rollback_supersedes_a_turn_whose_lease_has_expired(world: World, a: Peer, b: Peer) -> None:
+    await run(b, "k", "old", rule=ROLLBACK, ttl_ms=200)
+    assert (await a.submit("k", "new", rule=ROLLBACK, delay_ms=180)).status == "delayed"
+    await world.pass_time(300)  # nobody looked between the end of the lease and the time at which the rollback is due
+    assert await turns(a) == [["new"]]
+    assert await outcome(a, "k", "old") == "superseded"
+
+
+async def test_a_rollback_by_a_send_supersedes_a_turn_whose_lease_has_expired(world: World, a: Peer, b: Peer) -> None:
+    await run(b, "k", "old", rule=ROLLBACK, ttl_ms=200)
+    sender = await a.begin("from")
+    await world.pass_time(300)
+    await a.done(sender, sends=[send_to("k", "new", rule=ROLLBACK)])
+    assert await turns(a) == [["new"]]
+    assert await outcome(a, "k", "old") == "superseded"

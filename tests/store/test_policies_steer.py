@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
-from tests.store.policies import INTERRUPT, MERGE, OTHER, cancel, ids, outcome, quiet, run, status, steer, turns
-from tests.store.world import Peer, World, send_to, until, work
+from inturn.store.lane import Failure, Steered
+from tests.store.policies import (
+    INTERRUPT,
+    MERGE,
+    OTHER,
+    cancel,
+    ids,
+    outcome,
+    quiet,
+    run,
+    status,
+    steer,
+    turns,
+)
+from tests.store.world import Peer, World, send_to, work
+from tests.waiting import until
 
 BOTH = ("work", OTHER)
 
@@ -22,7 +39,7 @@ async def test_what_waits_for_the_handler_comes_into_its_turn(a: Peer) -> None:
 
 async def test_there_may_be_nothing_new(a: Peer) -> None:
     turn = await run(a, "k", "1")
-    assert await steer(a, turn) == ("steered", ())
+    assert await steer(a, turn) == Steered("steered")
 
 
 async def test_a_repeat_is_answered_alike_until_the_turn_says_that_it_has_them(a: Peer) -> None:
@@ -134,6 +151,33 @@ async def test_a_turn_that_fails_is_retried_with_what_came_into_it(a: Peer) -> N
     assert (ids(again), again.attempts) == (["1", "2"], 2)
 
 
+@pytest.mark.parametrize("how", ["retry", "back", "park", "expires"])
+async def test_what_came_in_with_a_higher_priority_is_not_overtaken_when_the_turn_goes_back(
+    world: World, a: Peer, how: Any
+) -> None:
+    turn = await run(a, "k", "1", ttl_ms=200)
+    await a.put("k", "2", priority=1)
+    await steer(a, turn)
+    await a.put("k", "3", priority=1)
+    if how == "expires":
+        await world.pass_time(400)
+    else:
+        await a.fail(turn, how)
+    if how == "park":
+        await a.store.resume("k")
+    b = await world.peer()
+    assert await turns(b) == [["1", "2"], ["3"]]
+
+
+async def test_a_turn_is_as_urgent_as_what_came_into_it(a: Peer) -> None:
+    turn = await run(a, "k", "1", rule=INTERRUPT)
+    await a.put("k", "2", priority=1)
+    await steer(a, turn)
+    await a.put("k", "3", rule=INTERRUPT)
+    assert (await a.commit(turn, have=2)).status == "committed", "a message of a lower priority does not interrupt it"
+    assert await turns(a) == [["3"]]
+
+
 async def test_a_turn_that_dies_with_what_came_into_it_is_split(a: Peer) -> None:
     turn = await run(a, "k", "1")
     await a.put("k", "2")
@@ -162,7 +206,7 @@ async def test_a_lane_that_is_stopped_takes_nothing_more_in(a: Peer) -> None:
     turn = await run(a, "k", "1")
     await a.put("k", "2")
     await a.store.stop("k", "paused", "")
-    assert await steer(a, turn) == ("steered", ())
+    assert await steer(a, turn) == Steered("steered")
     assert (await a.commit(turn, unless_newer=True)).status == "committed"
 
 
@@ -254,3 +298,37 @@ async def test_a_turn_of_a_burst_is_given_again_with_what_came_into_it(a: Peer) 
     await a.put("k", "2", rule=MERGE)
     await steer(a, turn)
     assert [ids(again) for again in await a.claim(call=call)] == [["1", "2"]]
+
+
+async def test_a_turn_takes_in_about_a_thousand_messages_and_can_still_be_committed(a: Peer, b: Peer) -> None:
+    rule = MERGE._replace(cap=2)
+    names = [f"{number:04d}" for number in range(1300)]
+    turn = await run(a, "k", "first", rule=rule)
+    await asyncio.gather(*(a.submit("k", name, rule=rule) for name in names))
+    seen = ids(turn)
+    while new := ids((await steer(a, turn, len(seen))).messages):
+        seen += new
+    assert 1000 <= len(seen) <= 1100
+    await a.fail(turn, "back")  # as large as it is, it is given again
+    again = await b.claim_one()
+    assert ids(again) == seen
+    assert (await b.commit(again)).status == "committed"
+    assert await outcome(a, "k", seen[-1]) == "done"
+    rest = await b.claim_one()
+    assert len(ids(rest)) == 2
+    assert not {*ids(rest)} & {*seen}
+
+
+@pytest.mark.parametrize("how", ["retry", "back", "split", "park", "dead"])
+async def test_what_a_turn_that_fails_has_never_seen_goes_back_untouched(a: Peer, how: Any) -> None:
+    """The reply with the new messages was lost, or its task was cancelled."""
+    turn = await run(a, "k", "1", "2", rule=MERGE)
+    await a.put("k", "3", rule=MERGE)
+    assert ids((await steer(a, turn)).messages) == ["3"]
+    error = "" if how == "back" else '{"type":"ValueError"}'
+    ended = await a.store.fail(Failure(turn.key, turn.token, turn.fence, how, error=error, attempts=4, have=2))
+    assert ended.status == "failed"
+    messages = {message.id: message for message in (await a.store.lane("k", 10)).messages}
+    assert (messages["3"].attempts, messages["3"].errors, messages["3"].lead) == (0, (), "")
+    assert await outcome(a, "k", "3") == "pending"
+    assert await a.store.cancel("k", "work\x003", 60_000) == "cancelled", "it has not begun"

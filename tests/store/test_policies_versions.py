@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from inturn.store.lane import Rule
 from tests.store.policies import INTERRUPT, MERGE, due_in, ids, run, steer, turns
-from tests.store.world import WINDOW_MS, Peer, until
+from tests.store.world import WINDOW_MS, Peer
+from tests.waiting import until
 
 TWO = Rule(version=2, window_ms=WINDOW_MS)
 MERGE_TWO = MERGE._replace(version=2)

@@ -1,6 +1,6 @@
 """One database and the processes that use it, driven by a test: two stores are two processes.
 
-Time passes by the clock that the store reads: SQLite's is moved, Redis's is waited for.
+Time passes only when the test says so: the stores read a clock that it moves.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 import redis.asyncio
@@ -27,12 +27,15 @@ from inturn.store.lane import (
     Submitted,
     ident_of,
 )
-from inturn.store.views import MessageView
 from inturn.store.open import open_store
 from inturn.store.protocol import Acquired, Notice, Released, Request, Store
-from inturn.store.sqlite.address import Address
+from inturn.store.redis.store import RedisStore
+from inturn.store.sqlite.connection import Address
 from inturn.store.sqlite.store import SqliteStore
 from inturn.store.sqlite.transaction import wall_us
+from inturn.store.views import MessageView
+from tests.store.clock import RedisClock
+from tests.waiting import until
 
 TTL_MS = 30_000
 LIMIT_MS = 600_000
@@ -194,7 +197,7 @@ class Peer:
         return await self.store.commit(effects(turn, **what))
 
     async def done(self, turn: Given | Inline, **what: Any) -> Given | None:
-        """Commit: it must be. Answers the next turn."""
+        """Commit, which must succeed. Returns the next turn."""
         ended = await self.commit(turn, **what)
         assert ended.status == "committed", ended
         return ended.next
@@ -262,8 +265,8 @@ class World:
         self.url = url
         self.namespace = namespace
         self.is_sqlite = url.startswith("sqlite:")
-        self.is_flowing = False
-        """On SQLite time passes only by `pass_time`, unless this is set."""
+        self._clock = None if self.is_sqlite else RedisClock(url, namespace)
+        self._is_flowing = False
         self._ahead_us = 0
         self._began_us = wall_us()
         self._peers: list[Peer] = []
@@ -276,19 +279,30 @@ class World:
             store = SqliteStore(self.url, process, namespace=self.namespace, wall=self._wall_us)
         else:
             store = open_store(self.url, process, namespace=self.namespace)
+            assert isinstance(store, RedisStore)
+            assert self._clock is not None
+            await self._clock.set_on(store)
         peer = Peer(store)
         self._peers.append(peer)
         await store.check()
         return peer
 
     def _wall_us(self) -> int:
-        return self._ahead_us + (wall_us() if self.is_flowing else self._began_us)
+        return self._ahead_us + (wall_us() if self._is_flowing else self._began_us)
 
     async def pass_time(self, ms: int) -> None:
-        if self.is_sqlite:
+        if self._clock is None:
             self._ahead_us += ms * 1000
+        elif ms > 0:
+            await self._clock.pass_time(ms)
+        await asyncio.sleep(0)  # others have their turn, as if we had slept
+
+    async def let_time_flow(self) -> None:
+        """From here on time passes by itself, too."""
+        if self._clock is None:
+            self._is_flowing = True
         else:
-            await asyncio.sleep(ms / 1000)
+            await self._clock.flow()
 
     async def left_behind(self) -> set[str]:
         """What is in the database beside its counter, where that began, the names of handlers, and notes of calls."""
@@ -301,7 +315,7 @@ class World:
             return found
         async with redis.asyncio.Redis.from_url(self.url) as client:
             keys = {key.decode() async for key in client.scan_iter(f"{self.namespace}:*")}
-        keys -= {f"{self.namespace}:{{0}}:{name}" for name in ("fence", "era", "handlers")}
+        keys -= {f"{self.namespace}:{{0}}:{name}" for name in ("fence", "era", "handlers", "clock")}
         return {key for key in keys if not key.startswith(f"{self.namespace}:{{0}}:note:")}  # for their repeats
 
     async def forget_notes(self) -> None:
@@ -323,10 +337,18 @@ class World:
     async def close(self) -> None:
         for peer in self._peers:
             await peer.store.close()
+        if self._clock is not None:
+            await self._clock.close()
 
 
-async def until(is_so: Callable[[], object], within_s: float = 5.0) -> None:
-    """Wait for what another thread or process does; a failure, not a hang, if it does not."""
-    async with asyncio.timeout(within_s):
-        while not is_so():  # noqa: ASYNC110 - what is waited for knows no event
-            await asyncio.sleep(0.002)
+ODD_NAMES = [
+    "with space",
+    "new\nline",
+    "ünï-✓-🦊",
+    "a:b{c}",
+    "%s*?[x]",
+    "#",
+    " ",
+    "'; DROP TABLE grants;--",
+    "x" * 512,
+]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -37,10 +36,3 @@ def working(app: sync.InTurn) -> Iterator[Callable[[], None]]:
     for thread in threads:
         thread.join(10)
         assert not thread.is_alive()
-
-
-def wait_until(is_so: Callable[[], object], within_s: float = 20.0) -> None:
-    ends_at = time.monotonic() + within_s
-    while not is_so():
-        assert time.monotonic() < ends_at, "it did not come true in time"
-        time.sleep(0.005)

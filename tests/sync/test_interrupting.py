@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from inturn import Interrupted, sync
-from tests.sync.conftest import wait_until
+from tests.waiting import wait_until
 
 
 def test_a_turn_interrupts_one_that_allows_it_and_begins_when_that_has_ended(

@@ -19,14 +19,14 @@ from inturn import (
     HandlerFailed,
     LaneBusy,
     LeaseLost,
-    OwnLane,
     SettingsError,
     Stop,
     StoreUnavailable,
     Turn,
     sync,
 )
-from tests.sync.conftest import wait_until
+from inturn.errors import OwnLane
+from tests.waiting import wait_until
 
 
 def add_count(app: sync.InTurn) -> None:
@@ -248,6 +248,7 @@ def test_threads_take_turns(app: sync.InTurn) -> None:
     for thread in threads:
         thread.join()
     assert app.lanes.inspect("k").state == {"n": 20}
+    assert app.lanes.state("k", dict) == {"n": 20}
 
 
 def test_an_interrupt_while_waiting_leaves_the_mailbox(app: sync.InTurn, other: sync.InTurn) -> None:

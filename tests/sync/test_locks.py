@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from concurrent.futures import Future, wait
 from typing import Any
 
 import pytest
 
-from inturn import AlreadyHeld, LeaseLost, LockTimeout, NotHeld, sync
-
-
-@pytest.fixture
-def app(store_url: str, namespace: str) -> Iterator[sync.InTurn]:
-    with sync.InTurn(store_url, namespace=namespace) as app:
-        yield app
-
-
-@pytest.fixture
-def other(store_url: str, namespace: str) -> Iterator[sync.InTurn]:
-    with sync.InTurn(store_url, namespace=namespace) as app:
-        yield app
+from inturn import LeaseLost, LockTimeout, NotHeld, sync
+from inturn.errors import AlreadyHeld
 
 
 def test_a_with_block_holds_the_lock_and_others_wait(app: sync.InTurn, other: sync.InTurn) -> None:

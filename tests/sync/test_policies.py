@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from inturn import Interrupted, LeaseLost, MessageCancelled, Superseded, Turn, sync
-from tests.sync.conftest import wait_until
+from tests.waiting import wait_until
 
 
 def add_echo(app: sync.InTurn, name: str = "echo", **options: Any) -> list[list[Any]]:
@@ -55,7 +55,7 @@ def test_a_message_can_be_delayed_and_taken_back(app: sync.InTurn, working: Call
     with pytest.raises(MessageCancelled):
         taken_back.result(timeout=10)
     assert app.submit("echo", "c", message_id="c").status == "cancelled"
-    with pytest.raises(ValueError, match="give one of them"):
+    with pytest.raises(ValueError, match="give delay= or not_before=, not both"):
         app.submit("echo", "x", delay=1, not_before=0)
     assert seen == [["a"], ["b"]]
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
 from inturn import InTurn
-from inturn.visitors.responder import VisitorResponder
-from inturn.settings import Settings
 from inturn.testing import app_for_tests
+from inturn.visitors.responder import VisitorResponder
+from tests.conftest import MakeApp
 from tests.visitors.world import Recorder, set_up
-
-MakeApp = Callable[[], InTurn]
 
 
 @pytest.fixture(autouse=True)
@@ -31,19 +29,6 @@ async def app() -> AsyncIterator[InTurn]:
     """In memory."""
     async with app_for_tests() as app:
         yield app
-
-
-@pytest.fixture
-async def make_app(store_url: str, namespace: str) -> AsyncIterator[MakeApp]:
-    apps: list[InTurn] = []
-
-    def make() -> InTurn:
-        apps.append(InTurn(store_url, namespace=namespace, settings=Settings()))
-        return apps[-1]
-
-    yield make
-    for app in apps:
-        await app.close()
 
 
 @pytest.fixture

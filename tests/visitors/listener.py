@@ -1,4 +1,4 @@
-"""A real server for the event stream, and who listens to it."""
+"""The routes with callers and errors around them, a real server for their event stream, and who listens to it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ import contextlib
 import json
 import socket
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import httpx
 import uvicorn
+from fastapi import FastAPI, Header, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
 
+from inturn.errors import InTurnError, LaneBusy, UnknownConversation
 from inturn.visitors.responder import VisitorResponder
-from tests.visitors.test_routes import served
+from inturn.visitors.routes import visitor_routes
 
 WITHIN_S = 20.0
 
@@ -66,3 +71,30 @@ async def listening(base: str, path: str = "/conversations/c1/events", **headers
     ):
         assert response.status_code == 200, await response.aread()
         yield Listener(response)
+
+
+@dataclass
+class Caller:
+    user_id: str
+    tenant_id: str
+
+
+async def caller(x_tenant: str = Header("")) -> Caller:
+    return Caller("u1", x_tenant)
+
+
+def served(responder: VisitorResponder) -> FastAPI:
+    api = FastAPI()
+    api.include_router(visitor_routes(responder, caller))
+
+    @api.exception_handler(InTurnError)
+    async def tell(request: Request, error: InTurnError) -> JSONResponse:
+        status = {UnknownConversation: 404, LaneBusy: 409}.get(type(error), 500)
+        return JSONResponse({"code": type(error).__name__}, status)
+
+    @api.exception_handler(RequestValidationError)
+    async def tell_fields(request: Request, error: RequestValidationError) -> JSONResponse:
+        """Without what was sent, which may be no JSON."""
+        return JSONResponse({"detail": [{"loc": each["loc"], "msg": each["msg"]} for each in error.errors()]}, 422)
+
+    return api

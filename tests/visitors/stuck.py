@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from inturn import InTurn
 from inturn.agents.activity import Activity
 from inturn.agents.protocol import Ask
-from inturn.visitors.responder import VisitorResponder
 from inturn.settings import Settings
+from inturn.visitors.responder import VisitorResponder
 
 
 class Stuck:

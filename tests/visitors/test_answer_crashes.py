@@ -9,14 +9,14 @@ import pytest
 
 from inturn import InTurn
 from inturn.agents.protocol import Ask
-from inturn.visitors.chat import Change, Chat, NewAnswer
-from inturn.conversations.chats import LaneConversations
-from inturn.visitors.patch import difference
-from inturn.visitors.responder import VisitorResponder
 from inturn.errors import LeaseLost
 from inturn.testing import drain
-from tests.visitors.conftest import MakeApp
-from tests.visitors.world import Recorder, answers, chat_of, outcomes, said, set_up, until, working
+from inturn.visitors.chat import Change, Chat, LaneConversations, NewAnswer
+from inturn.visitors.patch import difference
+from inturn.visitors.responder import VisitorResponder
+from tests.conftest import MakeApp
+from tests.visitors.world import Recorder, answers, chat_of, outcomes, said, set_up, working
+from tests.waiting import until
 
 
 class Died(Exception):
@@ -34,17 +34,6 @@ class DiesAfterSaving(LaneConversations):
             self.has_died = True
             raise Died
         return chat
-
-
-class SavesBadly(LaneConversations):
-    """Every save ends with this error, and writes nothing."""
-
-    def __init__(self, app: InTurn, error: Exception) -> None:
-        super().__init__(app)
-        self.error = error
-
-    async def save(self, conversation_id: str, change: Change, tenant_id: str = "") -> Chat:
-        raise self.error
 
 
 def delivering(app: InTurn, delivered: list[Any]) -> None:

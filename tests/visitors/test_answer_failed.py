@@ -9,24 +9,15 @@ import pytest
 
 from inturn.agents.protocol import Ask
 from inturn.app import LANE_TTL
+from inturn.errors import AgentRejected, AgentTimeout, AgentUnavailable, HandlerFailed, MailboxFull
+from inturn.testing import ManualClock, app_for_tests, drain
 from inturn.visitors.chat import MAX_MESSAGES, Change, NewAnswer, Outcome
 from inturn.visitors.message import WRITE_WAIT_S
 from inturn.visitors.responder import VisitorResponder
-from inturn.errors import AgentRejected, AgentTimeout, AgentUnavailable, HandlerFailed, MailboxFull
-from inturn.testing import ManualClock, app_for_tests, drain
 from tests.acceptance.processes import Child
-from tests.visitors.conftest import MakeApp
+from tests.conftest import MakeApp
 from tests.visitors.listener import listening, serving
-from tests.visitors.world import (
-    Recorder,
-    answers,
-    chat_of,
-    every_attempt,
-    outcomes,
-    said,
-    set_up,
-    working,
-)
+from tests.visitors.world import Recorder, answers, chat_of, every_attempt, outcomes, said, set_up, working
 
 
 class Dies(BaseException):
@@ -123,7 +114,7 @@ async def test_what_no_agent_has_answered_cannot_spoil_the_chat_as_history(
     await set_up(responder)
     agent.reply = refusing("poison")
     await responder.conversations.add("c1", said(1, "poison"))
-    by_graph = NewAnswer("a1", "Hello", "2030-01-01T00:00:00+00:00", ("m1",), "workflow")
+    by_graph = NewAnswer("a1", "Hello", "2030-01-01T00:00:00+00:00", ("m1",), "graph")
     answer = by_graph if outcome == "answered" else None
     await responder.conversations.save("c1", Change({"m1": outcome}, answer))
     for number in (2, 3):

@@ -8,8 +8,7 @@ import pytest
 
 from inturn import InTurn
 from inturn.agents.activity import Activity
-from inturn.visitors.chat import Chat
-from inturn.conversations.chats import LaneConversations
+from inturn.visitors.chat import Chat, LaneConversations
 from inturn.visitors.presence import LanePresence
 from inturn.visitors.projects import LaneProjects, ProjectSettings
 from inturn.visitors.responder import VisitorResponder
@@ -17,7 +16,7 @@ from tests.visitors.world import Recorder, answers, chat_of, outcomes, said, set
 
 ALL_OPEN = {"enabled": True, "human": False, "exists": True, "ai_enabled": True}
 REASONS = {
-    "enabled": "does not answer by AI",
+    "enabled": "AI answers are off",
     "human": "human agent is online",
     "exists": "no such conversation",
     "ai_enabled": "ai_enabled off",

@@ -10,9 +10,9 @@ import pytest
 from inturn import InTurn
 from inturn.agents.activity import Activity
 from inturn.agents.protocol import Ask
-from inturn.visitors.responder import VisitorResponder
 from inturn.errors import AgentRejected
 from inturn.testing import drain
+from inturn.visitors.responder import VisitorResponder
 from tests.visitors.world import Recorder, chat_of, said, set_up
 
 

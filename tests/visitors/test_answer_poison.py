@@ -5,24 +5,24 @@ from __future__ import annotations
 import pytest
 
 from inturn.agents.protocol import Ask
-from inturn.visitors.selection import choose
-from inturn.visitors.responder import VisitorResponder
 from inturn.errors import AgentRejected, AgentTimeout, HandlerFailed, StoreUnavailable
 from inturn.testing import ManualClock, app_for_tests, drain
-from tests.visitors.conftest import MakeApp
-from tests.visitors.test_chat import make
-from tests.visitors.test_answer_crashes import SavesBadly
+from inturn.visitors.responder import VisitorResponder
+from inturn.visitors.selection import choose
+from tests.conftest import MakeApp
 from tests.visitors.world import (
     Recorder,
+    SavesBadly,
     answers,
     chat_of,
     every_attempt,
+    filled_chat,
     outcomes,
     said,
     set_up,
-    until,
     working,
 )
+from tests.waiting import until
 
 
 def choke(ask: Ask) -> str:
@@ -132,7 +132,7 @@ async def test_a_worker_that_died_has_tried_too(make_app: MakeApp, agent: Record
 
 
 def test_with_replacing_policies_what_failed_is_superseded_but_takes_nobodys_place() -> None:
-    chat = make(3, is_settled=False)
+    chat = filled_chat(3, is_settled=False)
     chat.messages[0].tries = chat.messages[2].tries = 1
     choice = choose(chat, "latest", ["m1"], False)
     assert [message.id for message in choice.burst] == ["m1"]

@@ -9,6 +9,9 @@ import pytest
 from pydantic_core import to_json
 
 from inturn import InTurn
+from inturn.errors import MailboxFull, TooLarge, UnknownConversation
+from inturn.testing import ManualClock, app_for_tests
+from inturn.visitors.answer import MAX_ANSWER
 from inturn.visitors.chat import (
     MAX_BYTES,
     MAX_GONE_BYTES,
@@ -18,37 +21,23 @@ from inturn.visitors.chat import (
     Chat,
     ChatMoved,
     Known,
+    LaneConversations,
     NewAnswer,
 )
-from inturn.conversations.chats import LaneConversations
 from inturn.visitors.patch import difference
-from inturn.conversations.speaking import MAX_ANSWER
-from inturn.errors import MailboxFull, TooLarge, UnknownConversation
-from inturn.testing import ManualClock, app_for_tests
-from tests.visitors.conftest import MakeApp
-from tests.visitors.world import said
-
-AT = "2030-01-01T00:00:00+00:00"
-
-
-def make(count: int, text: str = "x", is_settled: bool = True) -> Chat:
-    chat = Chat(conversation_id="c1", project_id="p1", visitor_uid="v1")
-    for number in range(count):
-        chat.add(said(number, text), AT)
-        if is_settled:
-            chat.change(Change({f"m{number}": "unanswered"}), AT)
-    return chat
+from tests.conftest import MakeApp
+from tests.visitors.world import AT, filled_chat, said
 
 
 def test_the_oldest_settled_ones_make_room() -> None:
-    chat = make(MAX_MESSAGES + 20)
+    chat = filled_chat(MAX_MESSAGES + 20)
     assert len(chat.messages) == MAX_MESSAGES
     assert [chat.messages[0].id, chat.messages[-1].id] == ["m20", f"m{MAX_MESSAGES + 19}"]
     assert chat.next_seq == MAX_MESSAGES + 21
 
 
 def test_a_waiting_one_stays_while_settled_ones_go() -> None:
-    chat = make(1, is_settled=False)
+    chat = filled_chat(1, is_settled=False)
     for number in range(1, MAX_MESSAGES + 20):
         chat.add(said(number), AT)
         chat.change(Change({f"m{number}": "unanswered"}), AT)
@@ -57,7 +46,7 @@ def test_a_waiting_one_stays_while_settled_ones_go() -> None:
 
 
 def test_too_many_waiting_ones_are_refused() -> None:
-    chat = make(MAX_MESSAGES, is_settled=False)
+    chat = filled_chat(MAX_MESSAGES, is_settled=False)
     with pytest.raises(MailboxFull):
         chat.add(said("more"), AT)
     assert not chat.add(said(3), AT).is_new, "a repeat is no more"
@@ -67,7 +56,7 @@ def test_too_many_waiting_ones_are_refused() -> None:
 
 
 def test_the_ids_of_what_left_are_remembered_for_a_day_within_a_bound() -> None:
-    chat = make(MAX_MESSAGES + 20)
+    chat = filled_chat(MAX_MESSAGES + 20)
     assert list(chat.gone) == [f"m{number}" for number in range(20)]
     assert chat.add(said(3), AT) == Known("unanswered", is_gone=True)
     assert chat.said("m3") is None, "it is not added again"
@@ -83,7 +72,7 @@ def test_the_ids_of_what_left_are_remembered_for_a_day_within_a_bound() -> None:
 
 
 def test_ids_that_an_answer_is_for_take_room_too() -> None:
-    chat = make(0)
+    chat = filled_chat(0)
     for number in range(60):
         ids = tuple(f"{number}-{each:0120}" for each in range(100))
         chat.change(Change(answer=NewAnswer(f"a{number}", "x", AT, ids, "agent")), AT)
@@ -91,7 +80,7 @@ def test_ids_that_an_answer_is_for_take_room_too() -> None:
 
 
 def test_metadata_is_bounded_and_the_field_is_named() -> None:
-    chat = make(1, is_settled=False)
+    chat = filled_chat(1, is_settled=False)
     edit = difference({}, {"crm": "anna", "workflow_state": {"fields": {"got": "x" * MAX_METADATA, "n": 1}}})
     before = chat.model_copy(deep=True)
     with pytest.raises(TooLarge, match=r"workflow_state\.fields\.got"):
@@ -104,8 +93,8 @@ async def test_the_largest_chat_can_be_written(app: InTurn) -> None:
     """As many messages, ids and metadata as there may be, and one long answer more."""
     store = LaneConversations(app)
     await store.open("c1", "p1", "v1")
-    async with app.turn("chat:c1", state=Chat, initial=lambda: make(0)) as turn:
-        chat = turn.state = make(600, "\x01" * 200)
+    async with app.turn("chat:c1", state=Chat, initial=lambda: filled_chat(0)) as turn:
+        chat = turn.state = filled_chat(600, "\x01" * 200)
         chat.change(Change(patch=difference({}, {"notes": "x" * (MAX_METADATA - 100)})), AT)
         with contextlib.suppress(MailboxFull):
             for number in range(1000, 2000):
@@ -116,9 +105,9 @@ async def test_the_largest_chat_can_be_written(app: InTurn) -> None:
 
 @pytest.mark.parametrize("text", ["x" * 8000, "\U0001f600" * 8000, "\x01" * 8000])
 def test_it_stays_within_its_bytes(text: str) -> None:
-    settled = make(150, text)
+    settled = filled_chat(150, text)
     assert MAX_BYTES - 50_000 < len(to_json(settled.messages)) <= MAX_BYTES
-    waiting = make(1, text, is_settled=False)
+    waiting = filled_chat(1, text, is_settled=False)
     with pytest.raises(MailboxFull):
         for number in range(1, 150):
             waiting.add(said(number, text), AT)
@@ -126,20 +115,20 @@ def test_it_stays_within_its_bytes(text: str) -> None:
 
 
 def test_the_newest_answer_stays_however_full_it_is() -> None:
-    chat = make(MAX_MESSAGES, is_settled=False)
+    chat = filled_chat(MAX_MESSAGES, is_settled=False)
     chat.change(Change({"m0": "answered"}, NewAnswer("a", "hello", AT, ("m0",), "agent")), AT)
     assert chat.messages[-1].text == "hello"
     assert chat.answer_to("m0") is not None
 
 
 def test_an_answer_and_a_visitors_message_may_have_one_id() -> None:
-    chat = make(1, is_settled=False)
+    chat = filled_chat(1, is_settled=False)
     chat.change(Change({"m0": "answered"}, NewAnswer("m1", "hello", AT, ("m0",), "agent")), AT)
     assert chat.add(said(1, "mine"), AT).is_new
 
 
 def test_what_is_settled_is_not_settled_again_and_nothing_else_changes() -> None:
-    chat = make(1)
+    chat = filled_chat(1)
     chat.add(said(1), AT)
     before = chat.model_copy(deep=True)
     with pytest.raises(ChatMoved):

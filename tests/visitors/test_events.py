@@ -8,15 +8,16 @@ import pytest
 
 from inturn.agents.activity import Activity
 from inturn.agents.protocol import Ask
-from inturn.visitors.chat import Chat
-from inturn.conversations.chats import LaneConversations
-from inturn.visitors.responder import VisitorResponder
 from inturn.errors import AgentUnavailable, StoreUnavailable
+from inturn.http.problems import Problem
 from inturn.store import clock
 from inturn.testing import drain
-from tests.visitors.conftest import MakeApp
+from inturn.visitors.chat import Chat, LaneConversations
+from inturn.visitors.responder import VisitorResponder
+from tests.conftest import MakeApp
 from tests.visitors.listener import WITHIN_S, listening, serving
-from tests.visitors.world import Recorder, said, set_up, until
+from tests.visitors.world import Recorder, said, set_up
+from tests.waiting import until
 
 
 async def test_typing_tokens_and_the_answer(front: VisitorResponder, back: VisitorResponder, agent: Recorder) -> None:
@@ -66,7 +67,7 @@ async def test_a_failed_answer_is_told_and_its_tokens_are_taken_back(
         await drain(back.app)
         heard = await events.take(4)
     assert [each.event for each in heard] == ["typing", "token", "restart", "problem"]
-    assert "secret" not in str(heard[-1].data)
+    assert heard[-1].data == {"conversation_id": "c1", **Problem("answer-failed").document()}
 
 
 async def test_the_failure_of_another_conversation_is_not_told_here(
@@ -120,7 +121,10 @@ async def test_a_store_that_goes_away_ends_the_stream_with_a_word(make_app: Make
         conversations.is_away = True
         agent.opened.set()
         await answering
-        assert (await events.next()).event == "problem"
+        heard = await events.next()
+        assert heard.event == "problem"
+        assert heard.data == {"conversation_id": "c1", **Problem("stream-ended").document()}
+        assert heard.data["detail"] == "The stream ended. Connect again."
         with pytest.raises(EOFError):
             await events.next()
 

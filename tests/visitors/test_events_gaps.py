@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 
 from inturn.agents.protocol import Ask
-from inturn.visitors.chat import Chat
-from inturn.conversations.chats import LaneConversations
-from inturn.visitors.events import ChatEvents
-from inturn.visitors.responder import VisitorResponder
 from inturn.errors import Stop
 from inturn.lanes.watch import Event
 from inturn.testing import drain
-from tests.visitors.conftest import MakeApp
+from inturn.visitors.chat import Chat, LaneConversations
+from inturn.visitors.events import ChatEvents
+from inturn.visitors.responder import VisitorResponder
+from tests.conftest import MakeApp
 from tests.visitors.listener import WITHIN_S, listening, serving
 from tests.visitors.world import Recorder, chat_of, said, set_up
 

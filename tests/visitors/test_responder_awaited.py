@@ -8,20 +8,11 @@ import logging
 import pytest
 
 from inturn.agents.protocol import Ask
-from inturn.visitors.responder import AiResponderService, VisitorResponder
 from inturn.errors import AgentRejected, AgentUnavailable, BadMessage, LaneBusy
-from tests.visitors.conftest import MakeApp
-from tests.visitors.world import (
-    SKIPPED,
-    Recorder,
-    answers,
-    chat_of,
-    outcomes,
-    said,
-    set_up,
-    until,
-    until_waiting,
-)
+from inturn.visitors.responder import AiResponderService, VisitorResponder
+from tests.conftest import MakeApp
+from tests.visitors.world import SKIPPED, Recorder, answers, chat_of, outcomes, said, set_up
+from tests.waiting import until, until_waiting
 
 LANE = "visitor:v1"
 
@@ -123,7 +114,7 @@ async def test_drop_logs_the_line_marks_the_message_and_returns(
     await agent.reached.wait()
     assert await second.handle_visitor_message(said(2)) is None
     lines = [r for r in caplog.records if r.getMessage() == SKIPPED]
-    assert [(r.name, r.levelno >= logging.INFO) for r in lines] == [("inturn.conversations", True)]
+    assert [(r.name, r.levelno >= logging.INFO) for r in lines] == [("inturn.visitors", True)]
     agent.opened.set()
     first_answer = await one
     assert first_answer is not None

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from inturn.visitors.responder import VisitorResponder
 from inturn.errors import LaneBusy
 from inturn.testing import drain
-from tests.visitors.conftest import MakeApp
+from inturn.visitors.responder import VisitorResponder
+from tests.conftest import MakeApp
 from tests.visitors.world import SKIPPED, Recorder, answers, chat_of, outcomes, said, set_up
 
 COUNT = 24

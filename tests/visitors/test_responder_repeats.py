@@ -7,12 +7,13 @@ import asyncio
 import pytest
 
 from inturn import InTurn
-from inturn.visitors.chat import Change
-from inturn.visitors.responder import VisitorResponder
 from inturn.errors import LaneBusy, MailboxFull, UnknownConversation
 from inturn.testing import drain
-from tests.visitors.conftest import MakeApp
-from tests.visitors.world import SKIPPED, Recorder, chat_of, outcomes, said, set_up, until_waiting
+from inturn.visitors.chat import Change
+from inturn.visitors.responder import VisitorResponder
+from tests.conftest import MakeApp
+from tests.visitors.world import SKIPPED, Recorder, chat_of, outcomes, said, set_up
+from tests.waiting import until_waiting
 
 LONG = "x" * 8000
 

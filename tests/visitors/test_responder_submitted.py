@@ -7,23 +7,13 @@ import pytest
 from inturn import InTurn
 from inturn.agents.activity import Activity
 from inturn.agents.protocol import Ask
-from inturn.visitors.projects import ProjectSettings
-from inturn.visitors.responder import VisitorResponder
 from inturn.errors import AgentError, AgentRejected, AgentUnavailable, HandlerFailed, LaneBusy
 from inturn.testing import ManualClock, app_for_tests, drain
-from tests.visitors.conftest import MakeApp
-from tests.visitors.world import (
-    SKIPPED,
-    Recorder,
-    answers,
-    chat_of,
-    every_attempt,
-    outcomes,
-    said,
-    set_up,
-    until_waiting,
-    working,
-)
+from inturn.visitors.projects import ProjectSettings
+from inturn.visitors.responder import VisitorResponder
+from tests.conftest import MakeApp
+from tests.visitors.world import SKIPPED, Recorder, answers, chat_of, every_attempt, outcomes, said, set_up, working
+from tests.waiting import until_waiting
 
 
 @pytest.mark.parametrize(

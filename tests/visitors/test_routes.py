@@ -2,50 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Any
 
 import httpx
 import pytest
-from fastapi import FastAPI, Header, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 
 from inturn import InTurn
-from inturn.visitors.routes import visitor_routes
-from inturn.visitors.responder import VisitorResponder
-from inturn.errors import InTurnError, LaneBusy, UnknownConversation
 from inturn.testing import drain
-from tests.visitors.graph.test_model import END, START, edges
+from inturn.visitors.responder import VisitorResponder
+from tests.visitors.graph.graphs import END, START, edges
+from tests.visitors.listener import served
 from tests.visitors.world import Recorder, outcomes, said
-
-
-@dataclass
-class Caller:
-    user_id: str
-    tenant_id: str
-
-
-async def caller(x_tenant: str = Header("")) -> Caller:
-    return Caller("u1", x_tenant)
-
-
-def served(responder: VisitorResponder) -> FastAPI:
-    api = FastAPI()
-    api.include_router(visitor_routes(responder, caller))
-
-    @api.exception_handler(InTurnError)
-    async def tell(request: Request, error: InTurnError) -> JSONResponse:
-        status = {UnknownConversation: 404, LaneBusy: 409}.get(type(error), 500)
-        return JSONResponse({"code": type(error).__name__}, status)
-
-    @api.exception_handler(RequestValidationError)
-    async def tell_fields(request: Request, error: RequestValidationError) -> JSONResponse:
-        """Without what was sent, which may be no JSON."""
-        return JSONResponse({"detail": [{"loc": each["loc"], "msg": each["msg"]} for each in error.errors()]}, 422)
-
-    return api
 
 
 @pytest.fixture
@@ -87,7 +57,7 @@ async def test_settings_of_a_project_are_set_and_shown(client: httpx.AsyncClient
     [
         ({"busy": "sometimes"}, "busy"),
         ({"deliver": "nobody"}, "no handler 'nobody'"),
-        ({"deliver": "visitor.merge"}, "deliver no answers"),
+        ({"deliver": "visitor.merge"}, "cannot deliver answers"),
         ({"graph": {"nodes": [START, END]}}, "node 's': has no edge"),
         ({"colour": "red"}, "colour"),
     ],
@@ -263,3 +233,23 @@ async def test_an_event_with_all_its_fields_is_what_the_responder_takes(responde
         "conversation_id": "c1", "project_id": "p1", "visitor_uid": "v1", "message_id": "m1", "text": "text 1",
         "tenant_id": "",
     }  # fmt: skip
+
+
+WITHOUT_FASTAPI = """
+import sys
+sys.modules["fastapi"] = None
+import inturn.visitors.responder
+try:
+    import inturn.visitors.routes
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_the_routes_name_the_extra() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_FASTAPI], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == (
+        "MissingExtra inturn.visitors.routes needs the extra 'server': pip install 'inturn[server]'\n"
+    )

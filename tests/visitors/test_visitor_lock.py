@@ -10,13 +10,14 @@ import redis.asyncio
 
 from inturn import InTurn, VisitorLockService
 from inturn.agents.protocol import Ask
-from inturn.visitors.projects import ProjectSettings
-from inturn.visitors.responder import VisitorResponder
 from inturn.errors import AgentUnavailable, LockTimeout, SettingsError
 from inturn.settings import Settings
 from inturn.testing import drain
-from tests.visitors.conftest import MakeApp
-from tests.visitors.world import SKIPPED, Recorder, answers, outcomes, said, set_up, until
+from inturn.visitors.projects import ProjectSettings
+from inturn.visitors.responder import VisitorResponder
+from tests.conftest import MakeApp
+from tests.visitors.world import SKIPPED, Recorder, answers, outcomes, said, set_up
+from tests.waiting import until
 
 
 class Lock:

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from inturn import InTurn
 from inturn.agents.activity import Activity
 from inturn.agents.protocol import Ask
-from inturn.visitors.chat import Chat
+from inturn.testing import ManualClock, drain
+from inturn.visitors.chat import Change, Chat, LaneConversations
 from inturn.visitors.message import VisitorMessage
 from inturn.visitors.projects import ProjectSettings
 from inturn.visitors.responder import VisitorResponder
-from inturn.store import clock
-from inturn.testing import ManualClock, drain
 
+AT = "2030-01-01T00:00:00+00:00"
 SKIPPED = "Message processing skipped, lock held for visitor v1"
 
 
 class Recorder:
-    """Answers what `reply` makes of the question, after its gate is open."""
+    """Answers with what `reply` makes of the question, once its gate is open."""
 
     name = "recorder"
 
@@ -86,21 +86,6 @@ async def answers(responder: VisitorResponder, conversation: str = "c1") -> list
     return [(message.text, message.answers) for message in chat.messages if message.role == "assistant"]
 
 
-async def until(check: Callable[[], Awaitable[object]], within_s: float = 15.0) -> None:
-    """Poll until it is so."""
-    ends_at = clock.now() + within_s
-    while not await check():
-        assert clock.now() < ends_at, "it did not come true in time"
-        await asyncio.sleep(0.005)
-
-
-async def until_waiting(app: InTurn, key: str, count: int) -> None:
-    async def is_so() -> bool:
-        return (await app.lanes.inspect(key)).waiting == count
-
-    await until(is_so)
-
-
 async def every_attempt(app: InTurn, hands: ManualClock, times: int = 5) -> list[str]:
     """Run what is there and what is tried again, so many times. Answers how each attempt ended."""
     ended: list[str] = []
@@ -124,3 +109,23 @@ async def working(app: InTurn) -> AsyncIterator[None]:
         task.cancel()  # if it has not come to work yet
         with contextlib.suppress(asyncio.CancelledError):
             await task
+
+
+class SavesBadly(LaneConversations):
+    """Every save ends with this error, and writes nothing."""
+
+    def __init__(self, app: InTurn, error: Exception) -> None:
+        super().__init__(app)
+        self.error = error
+
+    async def save(self, conversation_id: str, change: Change, tenant_id: str = "") -> Chat:
+        raise self.error
+
+
+def filled_chat(count: int, text: str = "x", is_settled: bool = True) -> Chat:
+    chat = Chat(conversation_id="c1", project_id="p1", visitor_uid="v1")
+    for number in range(count):
+        chat.add(said(number, text), AT)
+        if is_settled:
+            chat.change(Change({f"m{number}": "unanswered"}), AT)
+    return chat

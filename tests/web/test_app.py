@@ -1,29 +1,26 @@
-"""The one app: its page, its health, its description, and what happens when its store goes away."""
+"""The one app: its description, its settings, and what happens when its store goes away."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
 from inturn.agents.offline.agent import OfflineAgent
-from inturn.workflows.config import OrchestratorConfig
 from inturn.errors import DefinitionError, SettingsError
-from inturn.problems.kinds import KINDS
-from inturn.services import PrivateRedis
+from inturn.http.problems import CATALOGUE
 from inturn.settings import Settings
 from inturn.web.app import make_app
-from inturn.web.pages import FOLDER, TYPES
-from tests.store.world import until
-from tests.http.site import ADA_KEY, KEYS, Site, opened, problem
+from inturn.workflows.config import OrchestratorConfig
+from tests.http.site import ADA_KEY, Site, opened, problem
+from tests.servers import PrivateRedis
+from tests.waiting import until
 
 NEEDS_NO_STORE = {"/api/v1/workflow-definitions", "/healthz"}
 
@@ -44,49 +41,12 @@ def body_of(api: FastAPI, operation: dict[str, Any]) -> Any:
     return found.get("examples", [{}])[0]
 
 
-async def test_the_page_and_its_parts_are_served_as_what_they_are(site: Site) -> None:
-    page = await site.client.get("/")
-    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
-    for file in FOLDER.rglob("*"):
-        if file.suffix in TYPES:
-            part = await site.client.get(f"/page/{file.relative_to(FOLDER).as_posix()}")
-            assert (part.status_code, part.content) == (200, file.read_bytes())
-            assert part.headers["content-type"] == TYPES[file.suffix]
-            for directive in ("default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"):
-                assert directive in part.headers["content-security-policy"]
-            assert "unsafe" not in part.headers["content-security-policy"]
-            assert part.headers["x-content-type-options"] == "nosniff"
-            assert part.headers["cache-control"] == "no-cache"
-    assert (await site.client.head("/")).content == b""
-
-
-@pytest.mark.parametrize(
-    "name", ["../app.py", "..%2fapp.py", "%2fetc%2fpasswd", "none.js", "%00", "", "x" * 300, "a/b"]
-)
-async def test_no_name_leads_out_of_the_page(site: Site, name: str) -> None:
-    problem(await site.client.get(f"/page/{name}"), 404, "not-found")
-
-
-async def test_it_says_that_it_lives_and_is_ready(site: Site) -> None:
-    assert (await site.client.get("/healthz")).json() == {"status": "ok"}
-    assert (await site.client.get("/readyz")).json() == {"status": "ready", "store": "ok"}
-    for path in ("/healthz", "/readyz"):
-        assert (await site.client.head(path)).status_code == 200
-
-
 async def test_what_is_somebodys_is_kept_in_no_cache(site: Site) -> None:
     started = await site.client.post("/api/v1/workflows")
     conversation = await site.client.get(started.headers["location"])
     for answer in (started, conversation, await site.client.get("/openapi.json")):
         assert answer.is_success
         assert answer.headers.get_list("cache-control") == ["no-store"]
-
-
-async def test_pages_that_load_from_elsewhere_are_off(site: Site) -> None:
-    problem(await site.client.get("/redoc"), 404, "not-found")
-    docs = await site.client.get("/docs")
-    assert docs.status_code == (200 if (FOLDER / "docs.html").exists() else 404)
-    assert b"cdn" not in docs.content
 
 
 def test_the_description_has_examples_and_problems_for_every_route() -> None:
@@ -108,18 +68,12 @@ def test_the_description_has_examples_and_problems_for_every_route() -> None:
                 assert content[0] == "application/problem+json", (path, method, status)
                 for code, shown in content[1]["examples"].items():
                     assert shown["value"]["code"] == code
-                    assert (shown["value"]["status"], KINDS[code].status) == (int(status), int(status))
+                    assert (shown["value"]["status"], CATALOGUE[code].status) == (int(status), int(status))
         if method == "post" and "requestBody" in operation:
             assert body_of(api, operation), path
     assert len(set(names)) == len(names)
     assert {"start_workflow", "take_turn", "stream_turn", "submit_card", "get_workflow"} <= set(names)
     assert "HTTPValidationError" not in json.dumps(api.openapi())
-
-
-@pytest.fixture
-def durable_redis() -> Iterator[PrivateRedis]:
-    with PrivateRedis(appendonly=True, extra=("--appendfsync", "always")) as server:
-        yield server
 
 
 async def until_ready(site: Site) -> None:
@@ -135,22 +89,22 @@ async def test_with_its_store_away_every_route_is_503_and_then_it_goes_on(
         conversation = await site.start()
         await site.say(conversation, "name=Ada")
         durable_redis.kill()
-        seen = 0
-        for path, method, operation in described(site.api):
-            if path in NEEDS_NO_STORE:
-                continue
+
+        async def ask(path: str, method: str, operation: dict[str, Any]) -> None:
             where = re.sub(r"\{\w+\}", conversation, path)
             body = body_of(site.api, operation)
             if body:
                 body.pop("definition", None)  # of the shipped workflow, which this site does not have
             answer = await site.client.request(method, where, json=body)
-            seen += 1
             if path == "/readyz":
                 assert (answer.status_code, answer.json()["status"]) == (503, "unready")
             else:
                 problem(answer, 503, "store-unavailable")
                 assert answer.headers["retry-after"] == "5"
-        assert seen > 10
+
+        asked = [route for route in described(site.api) if route[0] not in NEEDS_NO_STORE]
+        assert len(asked) > 10
+        await asyncio.gather(*(ask(*route) for route in asked))  # each takes as long as the store may
         assert (await site.client.get("/healthz")).status_code == 200
         assert site.agent.texts == ["name=Ada"]
         await asyncio.to_thread(durable_redis.start)
@@ -158,22 +112,6 @@ async def test_with_its_store_away_every_route_is_503_and_then_it_goes_on(
         answer = await site.say(conversation, "email=ada@example.com")
         assert answer.json()["workflow_state"]["collected_data"] == {"name": "Ada", "email": "ada@example.com"}
         assert answer.json()["turn_meta"]["turn_number"] == 2
-
-
-async def test_where_the_store_is_is_told_only_to_callers_who_are_known(
-    fresh_redis: PrivateRedis, namespace: str
-) -> None:
-    fresh_redis.kill()
-    address = str(urlsplit(fresh_redis.url).port or urlsplit(fresh_redis.url).path)
-    async with opened(fresh_redis.url, namespace, store_timeout=0.5, api_keys=KEYS) as site:
-        for headers in ({}, {"authorization": "Bearer nobody-0123456789"}):
-            answer = await site.client.get("/readyz", headers=headers)
-            assert (answer.status_code, answer.json()) == (503, {"status": "unready", "store": "does not answer"})
-        told = await site.client.get("/readyz", headers={"authorization": f"Bearer {ADA_KEY}"})
-        assert told.status_code == 503
-        assert address in told.json()["store"]
-    async with opened(fresh_redis.url, namespace, store_timeout=0.5) as site:
-        assert address in (await site.client.get("/readyz")).json()["store"]
 
 
 @pytest.mark.parametrize("path", ["/docs/", "/healthz/", "/api/v1/workflows/"])
@@ -222,19 +160,3 @@ def test_what_is_wrong_with_its_settings_is_told_at_once(tmp_path: Path) -> None
         make_app(Settings(api_keys_file=str(tmp_path / "none")))
     with pytest.raises(SettingsError, match="INTURN_OPENAI_MODEL"):
         make_app(Settings(agent=("openai",)))
-
-
-async def test_event_streams_end_when_the_server_stops(site: Site) -> None:
-    body = {"conversation_id": "c", "project_id": "p", "message_id": "m", "text": "hi"}
-    assert (await site.client.post("/api/v1/visitors/v/messages", json=body)).status_code == 202
-    call = site.call("/api/v1/conversations/c/events", b"", "GET")
-    await until(lambda: bool(call.sent))
-    assert call.status == 200
-    assert not call.task.done()
-    site.api.state.running.begin_to_stop()
-    await call.task
-    assert call.sent[-1].get("more_body", False) is False
-
-
-async def test_an_event_stream_that_is_refused_is_refused_as_before(site: Site) -> None:
-    problem(await site.client.get("/api/v1/conversations/none/events"), 404, "unknown-conversation")

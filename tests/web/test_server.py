@@ -15,8 +15,8 @@ from tests.acceptance.served import Served
 
 @pytest.fixture
 def slow(tmp_path: Path) -> Iterator[Served]:
-    """Its agent needs minutes for an answer, and has them after the first signal."""
-    served = Served(tmp_path, "--grace", "600", INTURN_OFFLINE_PACE="10")
+    """Its agent needs long for an answer, and has that time after the first signal."""
+    served = Served(tmp_path, "--grace", "600", INTURN_OFFLINE_PACE="3")
     yield served
     served.end()
 

@@ -8,36 +8,17 @@ from typing import Any
 import pytest
 import redis.asyncio
 
-from inturn import InTurn
 from inturn.agents.protocol import Agent
-from inturn.conversations import Owner, RedisWorkflowStateStore, WorkflowOrchestrator, WorkflowState
+from inturn.workflows import Owner, RedisWorkflowStateStore, WorkflowOrchestrator, WorkflowState
 from inturn.workflows.config import OrchestratorConfig
-from inturn.settings import Settings
+from tests.conftest import MakeApp
+from tests.http.site import Site, opened
+from tests.waiting import until
 from tests.workflows.scripted import DEFINITION, Scripted
-from tests.lanes.conftest import until
 
-MakeApp = Callable[..., InTurn]
 MakeOrchestrator = Callable[..., WorkflowOrchestrator]
 
 ADA = Owner(user_id="ada", tenant_id="acme")
-
-
-@pytest.fixture
-async def make_app(store_url: str, namespace: str) -> AsyncIterator[MakeApp]:
-    apps: list[InTurn] = []
-
-    def make(**settings: Any) -> InTurn:
-        apps.append(InTurn(store_url, namespace=namespace, settings=Settings(**settings)))
-        return apps[-1]
-
-    yield make
-    for app in apps:
-        await app.close()
-
-
-@pytest.fixture
-async def app(make_app: MakeApp) -> InTurn:
-    return make_app()
 
 
 @pytest.fixture
@@ -60,6 +41,13 @@ def make(make_app: MakeApp, agent: Scripted) -> MakeOrchestrator:
 @pytest.fixture
 async def flow(make: MakeOrchestrator) -> WorkflowOrchestrator:
     return make()
+
+
+@pytest.fixture
+async def site(store_url: str, namespace: str) -> AsyncIterator[Site]:
+    """The whole app over both stores."""
+    async with opened(store_url, namespace) as made:
+        yield made
 
 
 @pytest.fixture
@@ -95,6 +83,6 @@ async def until_gathered(flow: WorkflowOrchestrator, count: int) -> None:
     """So many wait in this process to be answered together; the store knows only of the first of them."""
 
     async def have_come() -> bool:
-        return sum(len(burst.items) for burst in flow._turns._gathering._waiting.values()) == count
+        return sum(len(burst.items) for burst in flow._turns._bursts._waiting.values()) == count
 
     await until(have_come)

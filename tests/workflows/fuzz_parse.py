@@ -1,4 +1,6 @@
-"""A fuzzer of normalising and parsing: realistic activities, changed at random. `python -m tests.fuzz_parse --help`.
+"""A fuzzer of normalising and parsing: realistic activities, changed at random.
+
+`python -m tests.workflows.fuzz_parse --help`.
 
 Every round is made of its seed alone, so that a failure is found again by `--seed N --rounds 1`.
 """
@@ -154,14 +156,16 @@ def fuzz(seed: int, seconds: float, rounds: int | None = None) -> tuple[int, int
 
 
 def main(arguments: list[str] | None = None) -> int:
-    reader = argparse.ArgumentParser(prog="python -m tests.fuzz_parse", description=__doc__)
+    reader = argparse.ArgumentParser(prog="python -m tests.workflows.fuzz_parse", description=__doc__)
     reader.add_argument("--seconds", type=float, default=10.0)
     reader.add_argument("--seed", type=int, default=0)
     reader.add_argument("--rounds", type=int, default=None, help="so many, rather than for a time")
     asked = reader.parse_args(arguments)
     done, failed = fuzz(asked.seed, asked.seconds, asked.rounds)
     if failed is not None:
-        print(f"seed {failed} fails, after {done} rounds: python -m tests.fuzz_parse --seed {failed} --rounds 1")
+        print(
+            f"seed {failed} fails, after {done} rounds: python -m tests.workflows.fuzz_parse --seed {failed} --rounds 1"
+        )
         return 1
     print(f"{done} rounds from seed {asked.seed}: nothing raised, everything was sound")
     return 0

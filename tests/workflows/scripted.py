@@ -8,7 +8,7 @@ from typing import Any
 from inturn.agents.activity import Activity
 from inturn.agents.protocol import Ask
 from inturn.workflows.definition.model import CardDefinition, FieldDefinition, StepDefinition, WorkflowDefinition
-from tests.lanes.conftest import Gate
+from tests.lanes.workbench import Gate
 
 Answer = Callable[[Ask], AsyncIterator[Activity]]
 
@@ -86,3 +86,8 @@ class Scripted:
     @property
     def texts(self) -> list[str]:
         return [ask.text for ask in self.asked]
+
+
+def bot(text: str = "", **more: Any) -> dict[str, Any]:
+    """A message of an agent, as it comes over the wire."""
+    return {"type": "message", "from": {"role": "bot"}, "text": text, **more}

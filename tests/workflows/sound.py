@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from inturn.conversations import ParsedTurn, normalize_activities, parse_turn
+from inturn.workflows import ParsedTurn, normalize_activities, parse_turn
 from inturn.workflows.messages import MAX_ALL, MAX_PAYLOAD, NormalizedMessage
 
-MOST_BYTES = 2 * MAX_ALL + 2 * MAX_PAYLOAD
+MAX_BYTES = 2 * MAX_ALL + 2 * MAX_PAYLOAD
 
 
 def _refuse(constant: str) -> None:
@@ -27,7 +27,7 @@ def must_be_sound(activities: Iterable[Any]) -> ParsedTurn:
     turn = parse_turn(messages)
     assert messages == before, "what was given is not changed"
     text = turn.model_dump_json().encode()
-    assert len(text) <= MOST_BYTES, f"{len(text)} bytes"
+    assert len(text) <= MAX_BYTES, f"{len(text)} bytes"
     json.loads(text, parse_constant=_refuse)
     assert ParsedTurn.model_validate_json(text) == turn
     json.dumps(turn.data, allow_nan=False).encode()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inturn.conversations import OrchestratorConfig
+from inturn.workflows import OrchestratorConfig
 
 
 def test_the_defaults_are_those_of_the_specification() -> None:

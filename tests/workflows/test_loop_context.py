@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inturn.conversations import Owner, WorkflowState, build_contextual_query
+from inturn.workflows import Owner, WorkflowState, build_contextual_query
 
 OPENS, CLOSES = "[CONTEXT]\n", "\n[/CONTEXT]\n\n"
 

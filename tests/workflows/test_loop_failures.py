@@ -7,24 +7,26 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from inturn import InTurn
+from inturn import InTurn, arguments
 from inturn.agents.activity import Activity
 from inturn.agents.protocol import Ask
-from inturn.conversations import OrchestratorConfig, WorkflowOrchestrator, WorkflowResponse
 from inturn.errors import (
     AgentRejected,
     AgentTimeout,
     AgentUnavailable,
-    DefinitionError,
+    DefinitionMissing,
     InTurnError,
+    LaneBusy,
     StoreUnavailable,
     UnknownConversation,
 )
-from inturn.services import PrivateRedis
 from inturn.settings import Settings
+from inturn.workflows import OrchestratorConfig, WorkflowOrchestrator, WorkflowResponse
+from tests.lanes.workbench import Gate
+from tests.servers import PrivateRedis
+from tests.waiting import until
 from tests.workflows.conftest import MakeOrchestrator, begin, stored
-from tests.workflows.scripted import DEFINITION, Scripted, collecting
-from tests.lanes.conftest import Gate, until
+from tests.workflows.scripted import DEFINITION, Scripted, collecting, saying
 
 
 @pytest.mark.parametrize(
@@ -51,6 +53,18 @@ async def test_a_failing_agent_leaves_the_stored_state_byte_for_byte(
         await flow.process_card_action(conversation, "details_card", {"count": 3})
     assert await stored(flow, conversation) == before
     assert (await flow.process_turn(conversation, "name=Bob", "m2")).workflow_state.turn_count == 2
+
+
+async def test_a_bad_argument_that_the_agent_passes_is_no_fault_of_the_request(make: MakeOrchestrator) -> None:
+    """It would be told to the client as a field of its own request, and kept for an `Idempotency-Key`."""
+
+    async def misuses(ask: Ask) -> AsyncIterator[Activity]:
+        arguments.name("")
+        yield Activity(type="message", text="never")
+
+    flow = make(Scripted(misuses))
+    with pytest.raises(AgentUnavailable, match="failed with ArgumentError"):
+        await flow.process_turn(await begin(flow), "hello")
 
 
 async def test_an_agent_that_breaks_off_in_the_middle_has_said_nothing(make: MakeOrchestrator) -> None:
@@ -182,7 +196,7 @@ async def test_a_session_of_a_definition_that_is_not_loaded_is_left_as_it_is(
     conversation = await begin(flow)
     before = await stored(flow, conversation)
     other = WorkflowOrchestrator(app, agent)
-    with pytest.raises(DefinitionError, match="intake"):
+    with pytest.raises(DefinitionMissing, match="intake"):
         await other.process_turn(conversation, "x")
     assert await stored(flow, conversation) == before
 
@@ -240,3 +254,36 @@ async def test_a_session_goes_on_after_the_store_was_away(
 
         await until(answers_again, 30)
         assert answers[0].workflow_state.collected_data == {"name": "Ada", "count": 3}
+
+
+async def test_an_agent_that_finds_another_lane_busy_has_failed_and_is_not_asked_twice(
+    flow: WorkflowOrchestrator, agent: Scripted
+) -> None:
+    conversation = await begin(flow, busy="queue")
+    agent.error = busy = LaneBusy("repo:acme", None, 0.0, 1)
+    with pytest.raises(LaneBusy) as raised:
+        await flow.process_turn(conversation, "x")
+    assert raised.value is busy
+    assert len(agent.asked) == 1
+
+
+async def test_an_answer_without_end_is_refused(flow: WorkflowOrchestrator, agent: Scripted) -> None:
+    conversation = await begin(flow)
+    before = await stored(flow, conversation)
+    silent = [Activity(type="typing")] * 100_001  # no time limit can end what never waits for anything
+    for endless in ([Activity.said("x")] * 501, [Activity.piece("x" * 1_000_000)] * 5, silent):
+        agent.answer = saying(*endless)
+        with pytest.raises(AgentRejected, match="without end"):
+            await flow.process_turn(conversation, "x")
+    assert await stored(flow, conversation) == before
+
+
+async def test_a_turn_that_cannot_be_written_gives_the_lane_back_at_once(
+    flow: WorkflowOrchestrator, agent: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conversation = await begin(flow)
+    monkeypatch.setattr("inturn.lanes.codec.MAX_RESULT", 100)
+    with pytest.raises(ValueError, match="the result is"):
+        await flow.process_turn(conversation, "name=Ada", "m1")
+    monkeypatch.undo()
+    assert (await flow.process_turn(conversation, "name=Ada", "m1")).turn_meta.turn_number == 1

@@ -7,14 +7,10 @@ from typing import Any
 
 import pytest
 
-from inturn.agents.activity import CARD, Activity, card_attachment
-from inturn.agents.signature import signed
-from inturn.conversations import NormalizedMessage, normalize_activities
+from inturn.agents.activity import CARD, Activity, card_attachment, signed
+from inturn.workflows import NormalizedMessage, normalize_activities
 from inturn.workflows.messages import MAX_ALL, MAX_MESSAGES, MAX_TEXT, card_id_of
-
-
-def bot(text: str = "", **more: Any) -> dict[str, Any]:
-    return {"type": "message", "from": {"role": "bot"}, "text": text, **more}
+from tests.workflows.scripted import bot
 
 
 def one(activity: Any) -> NormalizedMessage:

@@ -9,9 +9,9 @@ import pytest
 
 from inturn import InTurn
 from inturn.agents.activity import Activity, card_attachment
-from inturn.conversations import OrchestratorConfig, WorkflowOrchestrator
 from inturn.errors import CardNotAllowed, DefinitionError, SessionCompleted, UnknownConversation
 from inturn.testing import ManualClock, app_for_tests
+from inturn.workflows import OrchestratorConfig, WorkflowOrchestrator
 from inturn.workflows.definition.model import FieldDefinition, StepDefinition, WorkflowDefinition
 from tests.workflows.conftest import ADA, MakeOrchestrator, begin, collected, stored
 from tests.workflows.scripted import DEFINITION, Scripted, saying
@@ -277,3 +277,13 @@ async def test_the_life_of_a_session_is_whole_again_after_each_turn(
         clock.advance(life_s + 1)
         with pytest.raises(UnknownConversation):
             await flow.process_turn(conversation, "too late")
+
+
+async def test_what_a_card_says_stays_if_the_agent_makes_nonsense_of_it(
+    flow: WorkflowOrchestrator, agent: Scripted
+) -> None:
+    conversation = await begin(flow)
+    agent.answer = saying(Activity.said("noted", value={"data": {"count": "many", "urgent": None}}))
+    response = await flow.process_card_action(conversation, "details_card", {"count": 3, "urgent": True})
+    assert await collected(flow, conversation) == {"count": 3, "urgent": True}
+    assert response.parsed_turn.errors == ["count: must be a number"]

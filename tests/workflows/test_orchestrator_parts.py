@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from inturn import conversations
-from inturn.agents.activity import Activity
+from inturn import workflows
+from inturn.agents.activity import Activity, signed
 from inturn.agents.protocol import Ask
-from inturn.agents.signature import signed
-from inturn.conversations import NormalizedMessage, ParsedTurn, WorkflowState
+from inturn.workflows import NormalizedMessage, ParsedTurn, WorkflowState
 from tests.workflows.conftest import MakeOrchestrator, begin, collected
 from tests.workflows.scripted import DEFINITION, Scripted, saying
 
@@ -146,5 +145,5 @@ def test_the_names_that_people_look_for_are_there() -> None:
         "ParsedTurn", "NormalizedMessage", "build_contextual_query", "normalize_activities", "parse_turn",
         "WorkflowStateStore", "RedisWorkflowStateStore",
     ]  # fmt: skip
-    assert [name for name in names if name not in conversations.__all__] == []
-    assert all(hasattr(conversations, name) for name in names)
+    assert [name for name in names if name not in workflows.__all__] == []
+    assert all(hasattr(workflows, name) for name in names)

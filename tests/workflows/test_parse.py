@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pydantic_core import to_json
 
-from inturn.agents.activity import card_attachment
-from inturn.conversations import NormalizedMessage, ParsedTurn, normalize_activities, parse_turn
+from inturn.agents.activity import Activity, card_attachment
+from inturn.workflows import NormalizedMessage, ParsedTurn, normalize_activities, parse_turn
 from inturn.workflows.parse import MAX_CITED, MAX_ERRORS
-from tests.workflows.test_messages import bot
+from tests.workflows.scripted import bot
 
 FENCED = 'Here you are.\n```json\n{"data": {"from": "fenced"}}\n```\nGood?'
 BARE = 'So: {"data": {"from": "bare"}} then.'
@@ -225,3 +225,22 @@ def test_citations_and_errors_are_told_as_far_as_there_is_room() -> None:
     assert MAX_CITED - 1000 < len(to_json(turn.citations)) <= MAX_CITED
     assert turn.errors == ["e" * 499 + "…"] * len(turn.errors)
     assert MAX_ERRORS - 600 < len(to_json(turn.errors)) <= MAX_ERRORS
+
+
+def test_structured_output_is_kept_before_what_is_only_to_be_shown() -> None:
+    many = [Activity.said(f"{number}") for number in range(60)]
+    turn = parse_turn(normalize_activities([*many, Activity.said("last", value={"nextAction": "complete"})]))
+    assert turn.next_action == "complete"
+    assert [message.text for message in turn.messages] == [*map(str, range(49)), "last"]
+
+
+def test_a_value_that_cannot_be_kept_is_told() -> None:
+    turn = parse_turn(normalize_activities([Activity.said("words", value={"data": {"x": "y" * 40_000}})]))
+    assert turn.kind == "parse_error"
+    assert turn.errors == ["message a1: its structured part cannot be kept: it is more than 32768 bytes long"]
+    assert [message.text for message in turn.messages] == ["words"]
+
+
+def test_a_number_too_large_for_a_store_is_kept_as_text() -> None:
+    turn = parse_turn(normalize_activities([Activity.said("words", value={"data": {"id": 2**64}})]))
+    assert turn.data == {"id": str(2**64)}

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from inturn.agents.activity import CARD, Activity
 from inturn.agents.protocol import Ask
-from inturn.conversations import WorkflowOrchestrator, messages
 from inturn.testing import app_for_tests
+from inturn.workflows import WorkflowOrchestrator, messages
 from tests.workflows import fuzz_parse
 from tests.workflows.scripted import DEFINITION, Scripted
 from tests.workflows.sound import must_be_sound
@@ -107,7 +107,7 @@ def test_the_fuzzer_finds_a_parser_that_raises_and_tells_its_seed(
     monkeypatch.setattr(messages, "_citations", raises)
     assert fuzz_parse.main(["--seconds", "5", "--seed", "10"]) == 1
     said = capsys.readouterr().out
-    assert "python -m tests.fuzz_parse --seed 1" in said
+    assert "python -m tests.workflows.fuzz_parse --seed 1" in said
 
 
 async def test_whatever_the_fuzzer_makes_an_agent_say_is_answered_and_kept() -> None:

@@ -7,11 +7,10 @@ import asyncio
 import pytest
 from pydantic import BaseModel
 
-from inturn.conversations.http import workflow_examples as examples
-from inturn.workflows import bodies as models
+from inturn.workflows import bodies
 from inturn.workflows.response import SessionView, WorkflowResponse
-from tests.lanes.conftest import Gate
 from tests.http.site import ADA_KEY, BOB_KEY, KEYS, Site, opened, problem
+from tests.lanes.workbench import Gate
 
 
 async def test_a_workflow_is_walked_from_start_to_end(site: Site) -> None:
@@ -167,7 +166,7 @@ async def test_a_turn_that_was_refused_as_busy_runs_when_it_is_repeated_with_its
 
 
 MODELS: list[type[BaseModel]] = [
-    WorkflowResponse, SessionView, models.StartWorkflow, models.TakeTurn, models.SubmitCard, models.DefinitionView,
+    WorkflowResponse, SessionView, bodies.StartWorkflow, bodies.TakeTurn, bodies.SubmitCard, bodies.DefinitionView,
 ]  # fmt: skip
 
 
@@ -190,11 +189,11 @@ async def test_the_examples_of_the_description_are_what_they_are_examples_of(sit
 
 
 async def test_the_examples_tell_what_the_shipped_workflow_says(site: Site) -> None:
-    started = WorkflowResponse.model_validate(examples.STARTED)
+    started = WorkflowResponse.model_validate(bodies.STARTED)
     assert (started.turn_meta.turn_number, started.progress.percent_complete) == (0, 0)
     assert started.messages[0].text.endswith("What is your name?")
-    response = WorkflowResponse.model_validate(examples.RESPONSE)
+    response = WorkflowResponse.model_validate(bodies.RESPONSE)
     assert (response.turn_meta.turn_number, response.workflow_state.current_phase) == (1, "problem")
-    view = SessionView.model_validate(examples.SESSION)
+    view = SessionView.model_validate(bodies.SESSION)
     assert view.card is not None
     assert (view.card["id"], view.progress) == ("problem_card", response.progress)

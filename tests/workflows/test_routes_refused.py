@@ -11,9 +11,9 @@ from unittest.mock import Mock
 import pytest
 
 from inturn import errors
+from inturn.http.exception_handlers import problem_of
+from inturn.http.problems import CATALOGUE
 from inturn.workflows import loop
-from inturn.problems.kinds import KINDS
-from inturn.problems.of_error import problem_of
 from tests.http.site import Site, problem
 
 AGENT = [
@@ -30,7 +30,8 @@ OTHER = [
     (errors.LeaseLost("k", 1, "gone"), 503, "turn-lost"),
     (errors.HandlerTimeout("k", 300), 503, "turn-lost"),
     (errors.StateMismatch("k", "turn_count"), 503, "state-mismatch"),
-    (errors.DefinitionError(["it is not loaded"]), 503, "definition-missing"),
+    (errors.DefinitionMissing("c", "intake"), 503, "definition-missing"),
+    (errors.DefinitionError(["node 't': no tool 'secret' is registered here"]), 500, "internal-error"),
     (errors.BadMessage("body: is no JSON"), 422, "invalid-request"),
     (errors.TooLarge("the state", 10, 5), 422, "invalid-request"),
 ]
@@ -56,7 +57,7 @@ async def test_every_error_has_its_status_and_code(site: Site, error: Exception,
     answer = await site.say(conversation, "hi")
     told = problem(answer, status, code)
     assert "secret" not in json.dumps(told)
-    retry = KINDS[code].retry_after_s
+    retry = CATALOGUE[code].retry_after_s
     assert answer.headers.get("retry-after") == (None if retry is None else str(retry))
 
 
@@ -77,10 +78,10 @@ async def test_what_nobody_foresaw_is_logged_and_not_told(
     for error in (RuntimeError("hunter2"), ValueError("hunter2 is no field"), KeyError("hunter2")):
         monkeypatch.setattr(loop, "normalize_activities", Mock(side_effect=error))
         caplog.clear()
-        with caplog.at_level(logging.ERROR, "inturn.web"):
+        with caplog.at_level(logging.ERROR, "inturn.http"):
             answer = await site.say(conversation, "hi")
         assert "hunter2" not in json.dumps(problem(answer, 500, "internal-error"))
-        (logged,) = [record for record in caplog.records if record.name == "inturn.web"]
+        (logged,) = [record for record in caplog.records if record.name == "inturn.http"]
         assert logged.exc_info is not None
         assert logged.exc_info[1] is error
 
@@ -202,8 +203,8 @@ def test_an_error_that_names_no_field_is_nobody_elses_fault() -> None:
 
 
 def test_every_code_has_one_kind() -> None:
-    assert all(kind.code == code and kind.example for code, kind in KINDS.items())
-    assert all(400 <= kind.status < 600 for kind in KINDS.values())
+    assert all(kind.code == code and kind.detail for code, kind in CATALOGUE.items())
+    assert all(400 <= kind.status < 600 for kind in CATALOGUE.values())
 
 
 async def test_many_refusals_at_once_are_each_their_own(site: Site) -> None:

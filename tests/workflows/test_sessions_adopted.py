@@ -12,9 +12,8 @@ import redis.asyncio
 
 from inturn.agents.activity import Activity
 from inturn.agents.protocol import Ask
-from inturn.conversations import Owner, RedisWorkflowStateStore, WorkflowOrchestrator, WorkflowState
-from inturn.conversations.looking import look
 from inturn.errors import AgentUnavailable, StateMismatch, UnknownConversation
+from inturn.workflows import Owner, RedisWorkflowStateStore, WorkflowOrchestrator, WorkflowState
 from tests.workflows.conftest import ADA, MakeOrchestrator, begin, state_of, stored
 from tests.workflows.scripted import Scripted
 
@@ -184,7 +183,7 @@ async def test_what_only_helps_is_cut_when_it_is_adopted(
     view = (await flow.get_session(namespace, owner=ADA)).workflow_state
     assert (len(view.choices), len(view.choices[0]), len(view.last_recommendation)) == (50, 200, 1000)
     assert (await flow.complete_session(namespace, owner=ADA)).workflow_state.collected_data["name"] == "Ada"
-    state, _ = await look(flow.app, f"conversation:{namespace}", WorkflowState)
+    state = await flow.app.lanes.state(f"conversation:{namespace}", WorkflowState)
     assert state is not None
     assert (len(state.history), len(state.history[0].text), len(state.answered)) == (20, 1000, 200)
     assert state.collected_data == {"name": "Ada", "share": None}

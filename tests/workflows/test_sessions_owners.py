@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from inturn.conversations import Owner, WorkflowOrchestrator
 from inturn.errors import LaneBusy, UnknownConversation
+from inturn.workflows import Owner, WorkflowOrchestrator
+from tests.lanes.workbench import Gate, counted
 from tests.workflows.conftest import ADA, MakeOrchestrator, begin, stored
 from tests.workflows.scripted import Scripted
-from tests.lanes.conftest import Gate, counted
 
+MALLORY = Owner(user_id="mallory", tenant_id="acme")
 OTHERS = [
     Owner(user_id="bob", tenant_id="acme"),
     Owner(user_id="ada", tenant_id="other"),
@@ -110,7 +111,7 @@ async def test_who_gives_no_owner_is_trusted(flow: WorkflowOrchestrator) -> None
 async def test_the_owner_of_a_busy_conversation_is_told_that_it_is_busy(
     flow: WorkflowOrchestrator, agent: Scripted, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", "inturn.conversations")
+    caplog.set_level("INFO", "inturn.workflows")
     conversation = await begin(flow)
     before = counted("inturn_conversation_contentions_total", policy="reject")
     gate = agent.gate = Gate()
@@ -124,3 +125,16 @@ async def test_the_owner_of_a_busy_conversation_is_told_that_it_is_busy(
     await running
     assert counted("inturn_conversation_contentions_total", policy="reject") == before + len(calls)
     assert f"busy conversation={conversation} policy=reject" in caplog.text
+
+
+async def test_a_stranger_never_holds_the_lane_of_a_conversation(make: MakeOrchestrator) -> None:
+    owners, elsewhere = make(), make()
+    conversation = await begin(owners)
+    for flow in (owners, elsewhere, elsewhere):
+        before = counted("inturn_turns_total", outcome="rolled back")
+        with pytest.raises(UnknownConversation):
+            await flow.process_turn(conversation, "x", owner=MALLORY)
+        with pytest.raises(UnknownConversation):
+            await flow.end_session(conversation, owner=MALLORY)
+        assert counted("inturn_turns_total", outcome="rolled back") == before
+    assert (await elsewhere.process_turn(conversation, "name=Ada", owner=ADA)).turn_meta.turn_number == 1

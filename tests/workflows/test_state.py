@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inturn.conversations import Owner, WorkflowState
-from inturn.agents.storable import NotPlain
+from inturn.agents.storable import NotStorable
+from inturn.lanes.codec import MAX_STATE
+from inturn.workflows import Owner, WorkflowState
 from inturn.workflows.response import Progress, StateView
-from inturn.conversations.state import MAX_ANSWERED, MAX_COLLECTED, MAX_HISTORY, MAX_HISTORY_TEXT
-from inturn.lanes.text import MAX_STATE
+from inturn.workflows.state import MAX_ANSWERED, MAX_COLLECTED, MAX_HISTORY, MAX_HISTORY_TEXT
 from tests.workflows.scripted import DEFINITION
 
 
@@ -70,9 +70,9 @@ def test_merging_is_the_same_as_asking_for_the_latest_answer_of_each_name(turns:
 def test_more_than_may_be_collected_is_refused_and_changes_nothing() -> None:
     state = fresh()
     state.collect({"a": "x" * 1000})
-    with pytest.raises(NotPlain):
+    with pytest.raises(NotStorable):
         state.collect({"b": "é" * (MAX_COLLECTED // 2)})
-    with pytest.raises(NotPlain):
+    with pytest.raises(NotStorable):
         state.collect({f"n{number}": 1 for number in range(3000)})
     assert list(state.collected_data) == ["a"]
 

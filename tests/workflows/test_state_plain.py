@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import redis.asyncio
 
-from inturn.conversations import RedisWorkflowStateStore
 from inturn.errors import StateMismatch, StoreUnavailable
-from inturn.services import PrivateRedis
+from inturn.workflows import RedisWorkflowStateStore
+from tests.servers import PrivateRedis
 from tests.workflows.conftest import state_of
 
 

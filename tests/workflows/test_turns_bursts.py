@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from inturn.conversations.gathering import Gathering
-from tests.lanes.conftest import Gate
+from inturn.workflows.turns import Bursts
+from tests.lanes.workbench import Gate
 
 Begin = Callable[[], list[str]]
 
@@ -45,8 +45,8 @@ def turns() -> Turns:
 
 
 @pytest.fixture
-def gathering() -> Gathering[str, str]:
-    return Gathering(50)
+def bursts() -> Bursts[str, str]:
+    return Bursts(50)
 
 
 async def settle() -> None:
@@ -55,10 +55,8 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def test_those_who_wait_share_one_answer_in_the_order_they_came(
-    turns: Turns, gathering: Gathering[str, str]
-) -> None:
-    tasks = [asyncio.create_task(gathering.join("k", item, turns.lead)) for item in "abc"]
+async def test_those_who_wait_share_one_answer_in_the_order_they_came(turns: Turns, bursts: Bursts[str, str]) -> None:
+    tasks = [asyncio.create_task(bursts.join("k", item, turns.lead)) for item in "abc"]
     await turns.gate.reached.wait()
     await settle()
     turns.gate.opened.set()
@@ -66,39 +64,35 @@ async def test_those_who_wait_share_one_answer_in_the_order_they_came(
     assert turns.taken == [["a", "b", "c"]]
 
 
-async def test_who_comes_after_it_began_is_in_the_next(turns: Turns, gathering: Gathering[str, str]) -> None:
+async def test_who_comes_after_it_began_is_in_the_next(turns: Turns, bursts: Bursts[str, str]) -> None:
     turns.within.opened.clear()
     turns.gate.opened.set()
-    first = asyncio.create_task(gathering.join("k", "a", turns.lead))
+    first = asyncio.create_task(bursts.join("k", "a", turns.lead))
     await turns.within.reached.wait()
-    second = asyncio.create_task(gathering.join("k", "b", turns.lead))
+    second = asyncio.create_task(bursts.join("k", "b", turns.lead))
     await settle()
     turns.within.opened.set()
     assert [await first, await second] == ["a", "b"]
 
 
-async def test_other_keys_are_other_bursts(turns: Turns, gathering: Gathering[str, str]) -> None:
+async def test_other_keys_are_other_bursts(turns: Turns, bursts: Bursts[str, str]) -> None:
     turns.gate.opened.set()
-    one, two = await asyncio.gather(gathering.join("k", "a", turns.lead), gathering.join("l", "b", turns.lead))
+    one, two = await asyncio.gather(bursts.join("k", "a", turns.lead), bursts.join("l", "b", turns.lead))
     assert (one, two) == ("a", "b")
 
 
-async def test_a_failure_is_told_to_all_and_the_next_burst_is_fine(
-    turns: Turns, gathering: Gathering[str, str]
-) -> None:
+async def test_a_failure_is_told_to_all_and_the_next_burst_is_fine(turns: Turns, bursts: Bursts[str, str]) -> None:
     turns.error = RuntimeError("broken")
     turns.gate.opened.set()
-    told = await asyncio.gather(*(gathering.join("k", i, turns.lead) for i in "ab"), return_exceptions=True)
+    told = await asyncio.gather(*(bursts.join("k", i, turns.lead) for i in "ab"), return_exceptions=True)
     assert [str(error) for error in told] == ["broken"] * 2
     turns.error = None
-    assert await gathering.join("k", "c", turns.lead) == "c"
+    assert await bursts.join("k", "c", turns.lead) == "c"
 
 
 @pytest.mark.parametrize("leaver", [0, 1, 2])
-async def test_who_gives_up_before_it_began_is_not_in_it(
-    turns: Turns, gathering: Gathering[str, str], leaver: int
-) -> None:
-    tasks = [asyncio.create_task(gathering.join("k", item, turns.lead)) for item in "abc"]
+async def test_who_gives_up_before_it_began_is_not_in_it(turns: Turns, bursts: Bursts[str, str], leaver: int) -> None:
+    tasks = [asyncio.create_task(bursts.join("k", item, turns.lead)) for item in "abc"]
     await settle()
     tasks[leaver].cancel()
     await asyncio.wait([tasks[leaver]])
@@ -110,11 +104,11 @@ async def test_who_gives_up_before_it_began_is_not_in_it(
 
 
 async def test_who_gives_up_after_it_began_does_not_stop_it_for_the_others(
-    turns: Turns, gathering: Gathering[str, str]
+    turns: Turns, bursts: Bursts[str, str]
 ) -> None:
     turns.within.opened.clear()
     turns.gate.opened.set()
-    tasks = [asyncio.create_task(gathering.join("k", item, turns.lead)) for item in "ab"]
+    tasks = [asyncio.create_task(bursts.join("k", item, turns.lead)) for item in "ab"]
     await turns.within.reached.wait()
     tasks[0].cancel()
     await asyncio.wait([tasks[0]])
@@ -122,28 +116,28 @@ async def test_who_gives_up_after_it_began_does_not_stop_it_for_the_others(
     assert await tasks[1] == "a+b"
 
 
-async def test_a_burst_that_all_have_left_is_stopped(turns: Turns, gathering: Gathering[str, str]) -> None:
+async def test_a_burst_that_all_have_left_is_stopped(turns: Turns, bursts: Bursts[str, str]) -> None:
     turns.within.opened.clear()
     turns.gate.opened.set()
-    tasks = [asyncio.create_task(gathering.join("k", item, turns.lead)) for item in "ab"]
+    tasks = [asyncio.create_task(bursts.join("k", item, turns.lead)) for item in "ab"]
     await turns.within.reached.wait()
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
     await settle()
     turns.within.opened.set()
-    assert await gathering.join("k", "c", turns.lead) == "c"
+    assert await bursts.join("k", "c", turns.lead) == "c"
 
 
 async def test_who_comes_while_an_abandoned_burst_still_ends_is_not_cancelled_with_it(
-    turns: Turns, gathering: Gathering[str, str]
+    turns: Turns, bursts: Bursts[str, str]
 ) -> None:
-    left = asyncio.create_task(gathering.join("k", "a", turns.lead))
+    left = asyncio.create_task(bursts.join("k", "a", turns.lead))
     await turns.gate.reached.wait()
     turns.leaves.clear()  # leaving the lane's queue takes a call of the store
     left.cancel()
     await asyncio.wait([left])
-    new = asyncio.create_task(gathering.join("k", "b", turns.lead))
+    new = asyncio.create_task(bursts.join("k", "b", turns.lead))
     await settle()
     turns.leaves.set()
     turns.gate.opened.set()

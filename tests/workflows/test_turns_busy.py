@@ -7,11 +7,13 @@ import asyncio
 import pytest
 
 from inturn.agents.activity import Activity
-from inturn.conversations import WorkflowOrchestrator, WorkflowResponse
 from inturn.errors import AgentUnavailable, LaneBusy, LaneTimeout
+from inturn.workflows import WorkflowOrchestrator, WorkflowResponse
+from inturn.workflows.turns import Bursts
+from tests.lanes.workbench import Gate
+from tests.waiting import until, until_status, until_waiting
 from tests.workflows.conftest import MakeOrchestrator, begin, collected, stored, until_gathered
 from tests.workflows.scripted import Scripted
-from tests.lanes.conftest import Gate, until, until_status, until_waiting
 
 Task = asyncio.Task[WorkflowResponse]
 
@@ -263,3 +265,22 @@ async def test_a_cancelled_turn_leaves_the_conversation_free(flow: WorkflowOrche
         return (await flow.process_turn(conversation, "a=1")).workflow_state.turn_count == 1
 
     await until(works)
+
+
+async def test_a_burst_has_a_limit_and_who_comes_then_is_in_the_next(
+    flow: WorkflowOrchestrator, agent: Scripted
+) -> None:
+    flow._turns._bursts = Bursts(2)
+    conversation = await begin(flow, busy="merge")
+    gate = agent.gate = Gate()
+    first = asyncio.create_task(flow.process_turn(conversation, "a=1"))
+    await gate.reached.wait()
+    others = []
+    for text, count in (("b=1", 1), ("c=1", 2)):
+        others.append(asyncio.create_task(flow.process_turn(conversation, text)))
+        await until_gathered(flow, count)
+    others.append(asyncio.create_task(flow.process_turn(conversation, "d=1")))
+    await until_gathered(flow, 1)
+    gate.opened.set()
+    await asyncio.gather(first, *others)
+    assert agent.texts == ["a=1", "b=1\nc=1", "d=1"]

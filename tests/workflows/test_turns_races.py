@@ -10,8 +10,8 @@ import redis.asyncio
 
 from inturn.agents.activity import Activity
 from inturn.agents.protocol import Ask
-from inturn.conversations import RedisWorkflowStateStore, WorkflowOrchestrator, WorkflowState
 from inturn.errors import LaneBusy
+from inturn.workflows import RedisWorkflowStateStore, WorkflowOrchestrator, WorkflowState
 from tests.workflows.conftest import ADA, MakeOrchestrator, begin
 from tests.workflows.scripted import Scripted, collecting
 from tests.workflows.unguarded import DictStates, States, Unguarded

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from inturn.conversations import OrchestratorConfig, WorkflowOrchestrator
-from inturn.conversations.state import BusyTurn
 from inturn.errors import AgentUnavailable, CardNotAllowed, InTurnError, SessionCompleted, UnknownConversation
 from inturn.testing import ManualClock, app_for_tests
+from inturn.workflows import OrchestratorConfig, WorkflowOrchestrator
+from inturn.workflows.state import BusyTurn
+from tests.lanes.workbench import Gate
 from tests.workflows.conftest import ADA, MakeOrchestrator, begin, collected, stored, until_gathered
 from tests.workflows.scripted import DEFINITION, Scripted
-from tests.lanes.conftest import Gate
 
 
 async def test_a_repeat_gets_the_first_response_and_changes_nothing(

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
 from inturn.agents.protocol import Agent, Ask
-from inturn.conversations import (
+from inturn.workflows import (
     RedisWorkflowStateStore,
     WorkflowState,
     build_contextual_query,

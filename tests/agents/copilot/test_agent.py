@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 
 import pytest
 from microsoft_agents.copilotstudio.client import CopilotClient
 
 from inturn.agents import Ask, CopilotStudioAgent
-from inturn.agents.activity import CARD
-from inturn.agents.signature import signature_of
+from inturn.agents.activity import CARD, signature_of
 from inturn.errors import AgentRejected
-from tests.agents.conftest import KEY, MakeAgent, asking, connection, heard, pieces, said
+from tests.agents.conftest import (
+    KEY,
+    MakeAgent,
+    asking,
+    cancel_in_the_middle,
+    connection,
+    heard,
+    leave_in_the_middle,
+    pieces,
+    said,
+)
 from tests.agents.provider import SSE, Provider, Request, Script, Wire
 from tests.agents.wire import END, activity, answers, in_turn, says
-from tests.store.world import until
+from tests.waiting import until
 
 STARTED = says(END, x_ms_conversationid="c-1")
 KNOWN = {"conversation_id": "c-1"}
@@ -290,24 +298,11 @@ def begins(provider: Provider) -> Script:
 
 async def test_cancelling_closes_the_connection(provider: Provider, make_copilot: MakeAgent) -> None:
     provider.script = begins(provider)
-    began = asyncio.Event()
-
-    async def listen() -> None:
-        async for _ in make_copilot().ask(known()):
-            began.set()
-
-    task = asyncio.create_task(listen())
-    await asyncio.wait_for(began.wait(), 20)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    await cancel_in_the_middle(make_copilot().ask(known()))
     await until(lambda: provider.left == 1)
 
 
 async def test_leaving_in_the_middle_closes_the_connection(provider: Provider, make_copilot: MakeAgent) -> None:
     provider.script = begins(provider)
-    activities = make_copilot().ask(known())
-    assert isinstance(activities, AsyncGenerator)
-    assert (await anext(activities)).text == "a"
-    await activities.aclose()
+    assert (await leave_in_the_middle(make_copilot().ask(known()))).text == "a"
     await until(lambda: provider.left == 1)

@@ -10,9 +10,9 @@ import pytest
 from inturn.agents import CopilotStudioAgent
 from inturn.errors import AgentError, AgentRejected, AgentTimeout, AgentUnavailable
 from tests.agents.conftest import KEY, MakeAgent, asking, heard, said
-from tests.agents.provider import SSE, Provider, Request, Script, Wire
+from tests.agents.provider import SSE, Provider, Request, Script, Wire, hangs_up
 from tests.agents.wire import END, activity, answers, event, says
-from tests.store.world import until
+from tests.waiting import until
 
 SHORT_S = 0.5
 
@@ -85,10 +85,6 @@ async def test_nobody_listens(make_copilot: MakeAgent, provider: Provider) -> No
     error = await failing(make_copilot())
     assert type(error) is AgentUnavailable
     assert "cannot be reached" in error.why
-
-
-async def hangs_up(request: Request, wire: Wire) -> None:
-    wire.cut()
 
 
 async def breaks_in_the_middle(request: Request, wire: Wire) -> None:
@@ -166,7 +162,7 @@ async def test_a_token_that_is_none_is_not_sent(provider: Provider, make_copilot
 async def test_a_start_without_an_id_is_unavailable(provider: Provider, make_copilot: MakeAgent) -> None:
     provider.script = says(END)
     ask = asking()
-    with pytest.raises(AgentUnavailable, match="without saying which"):
+    with pytest.raises(AgentUnavailable, match="without giving its id"):
         await heard(make_copilot(), ask)
     assert ask.memory == {}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inturn.agents.copilot_stream import Pieces
+from inturn.agents.copilot.stream import Pieces
 
 
 def typing(text: str | None, stream: str = "s", **info: Any) -> dict[str, Any]:

@@ -9,11 +9,10 @@ from typing import Any
 
 from inturn.agents.activity import Activity
 from inturn.agents.offline.agent import OfflineAgent
+from inturn.agents.offline.extraction import MessageContext, Reading, read_message
 from inturn.agents.protocol import Ask, Said, Situation
-from inturn.agents.offline.extraction import read_message
-from inturn.agents.reading.place import Place, Reading
-from inturn.workflows.definition.model import WorkflowDefinition
 from inturn.workflows.definition.load import default_definition
+from inturn.workflows.definition.model import WorkflowDefinition
 
 TODAY = date(2026, 11, 16)
 """A Monday."""
@@ -35,8 +34,10 @@ class Talk:
         return await self._ask("", {**data, "cardId": card_id})
 
     async def _ask(self, text: str, card: Mapping[str, Any] | None) -> str:
-        place = Situation(self.definition, self.definition.position(self.collected), self.phase, dict(self.collected))
-        ask = Ask("c", text, text, card, tuple(self.history), place, memory=self.memory)
+        situation = Situation(
+            self.definition, self.definition.position(self.collected), self.phase, dict(self.collected)
+        )
+        ask = Ask("c", text, text, card, tuple(self.history), situation, memory=self.memory)
         self.activities = [each async for each in OfflineAgent(today=lambda: TODAY).ask(ask)]
         self.collected |= self.value["data"]
         self.history += [Said("user", text), Said("assistant", self.text)]
@@ -67,7 +68,16 @@ class Talk:
 def read(text: str, asked: str = "", last: str = "", **collected: Any) -> Reading:
     """Reads one message with the shipped support intake."""
     fields = default_definition().by_name
-    return read_message(text, Place(default_definition(), collected, fields.get(asked), fields.get(last), TODAY))
+    return read_message(
+        text,
+        MessageContext(
+            definition=default_definition(),
+            collected=collected,
+            asked=fields.get(asked),
+            last=fields.get(last),
+            today=TODAY,
+        ),
+    )
 
 
 EVERYTHING = {

@@ -1,4 +1,4 @@
-"""Whatever is written, there is an answer, soon, and what was found fits its fields."""
+"""Whatever is written gets an answer, soon, and what was found fits its fields."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inturn.agents.offline.agent import OfflineAgent
-from inturn.agents.protocol import Ask, Situation
 from inturn.agents.offline.workflow import walk
-from inturn.workflows.definition.model import WorkflowDefinition
+from inturn.agents.protocol import Ask, Situation
 from inturn.workflows.definition.load import default_definition
+from inturn.workflows.definition.model import WorkflowDefinition
 from tests.agents.offline.talk import EVERYTHING, TODAY
 
 NAMES = [*default_definition().by_name, "(confirm)", "(change)", "nonsense", ""]
@@ -168,3 +168,14 @@ def test_no_message_keeps_the_event_loop_busy(asked: str) -> None:
         assert ask.situation is not None
         profile.runcall(walk, ask, ask.situation, TODAY)
         assert pstats.Stats(profile).total_calls < 500_000, part[:20]  # type: ignore[attr-defined]
+
+
+async def test_the_pace_streams_word_by_word() -> None:
+    agent = OfflineAgent(pace_s=0.0001)
+    given = [each async for each in agent.ask(Ask("c", "thanks", "thanks"))]
+    assert [each.text for each in given] == ["You ", "are ", "welcome.", "You are welcome."]
+
+
+def test_a_pace_that_is_no_time_is_refused() -> None:
+    with pytest.raises(ValueError, match="pace_s=-1"):
+        OfflineAgent(pace_s=-1)

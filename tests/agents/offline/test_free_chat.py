@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from inturn.agents.activity import Activity
+from inturn.agents.activity import Activity, signature_of
 from inturn.agents.offline.agent import OfflineAgent
 from inturn.agents.protocol import Ask, Said
-from inturn.agents.signature import signature_of
 from inturn.workflows.definition.model import WorkflowDefinition
 
 
@@ -67,14 +66,3 @@ async def test_another_definition_gives_other_answers() -> None:
         }
     )
     assert (await answer("Do you have lions?", definition=own)).text == "We have two lions."
-
-
-async def test_the_pace_streams_word_by_word() -> None:
-    agent = OfflineAgent(pace_s=0.0001)
-    given = [each async for each in agent.ask(Ask("c", "thanks", "thanks"))]
-    assert [each.text for each in given] == ["You ", "are ", "welcome.", "You are welcome."]
-
-
-def test_a_pace_that_is_no_time_is_refused() -> None:
-    with pytest.raises(ValueError, match="pace_s=-1"):
-        OfflineAgent(pace_s=-1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inturn.agents.signature import signature_of
+from inturn.agents.activity import signature_of
 from inturn.workflows.definition.model import WorkflowDefinition
 from tests.agents.offline.talk import EVERYTHING, Talk
 
@@ -20,9 +20,9 @@ async def test_a_whole_intake_one_answer_at_a_time() -> None:
         ("mobile", "What kind of problem is it?"),
         ("it crashed", "What happened? A sentence or two is enough."),
         ("It crashes.", "How much does it hold you up?"),
-        ("nobody", "Since when does it happen?"),
+        ("nobody", "Since when has it been happening?"),
         ("yesterday", "How many people are affected?"),
-        ("about twelve", "Do you know a workaround? (You may skip this.)"),
+        ("about twelve", "Do you know of a workaround? (You may skip this.)"),
         ("not really", "How would you like to hear from us?"),
         ("phone", "Do you agree that we store this request until it is closed?"),
     ]:
@@ -105,7 +105,7 @@ async def test_a_value_that_does_not_fit_is_told_with_the_reason() -> None:
 
 async def test_a_statement_is_no_question_about_a_topic() -> None:
     talk = Talk(memory={"asked": "affected_users"})
-    assert (await talk.say("everything is correct")).startswith("I cannot take “everything is correct” for People")
+    assert (await talk.say("everything is correct")).startswith("I cannot use “everything is correct” for People")
 
 
 async def test_naming_a_field_to_change_asks_for_it() -> None:
@@ -129,7 +129,7 @@ async def test_only_an_optional_field_can_be_skipped() -> None:
     assert (await required.say("skip")).startswith("I need this one to go on.")
     known = {name: value for name, value in EVERYTHING.items() if name not in ("workaround", "consent")}
     optional = Talk(collected=known)
-    assert (await optional.say("")).endswith("Do you know a workaround? (You may skip this.)")
+    assert (await optional.say("")).endswith("Do you know of a workaround? (You may skip this.)")
     assert optional.suggested == ["Yes", "No", "Skip"]
     assert (await optional.say("skip")).endswith("Do you agree that we store this request until it is closed?")
     await optional.say("sure")
@@ -201,7 +201,7 @@ async def test_a_card_with_a_bad_and_an_empty_value_keeps_the_good_ones() -> Non
     talk = Talk(collected={"name": "Ada", "email": "a@b.co"})
     answer = await talk.submit("problem_card", product="Banana", category="Billing", description="", evil={"a": 1})
     assert talk.value["data"] == {"category": "Billing"}
-    assert "I cannot take “Banana” for Product: it must be one of Mobile app" in answer
+    assert "I cannot use “Banana” for Product: it must be one of Mobile app" in answer
     assert answer.endswith("Which product is it about?")
 
 
@@ -249,7 +249,7 @@ async def test_a_workflow_of_almost_nothing_works() -> None:
 @pytest.mark.parametrize("said", ["idk", "dunno", "whatever", "no clue", "i forgot"])
 async def test_who_does_not_know_leaves_it_out_and_no_field_is_filled_with_that(said: str) -> None:
     optional = Talk(memory={"asked": "workaround"})
-    assert (await optional.say(said)).startswith("All right, we leave that out.")
+    assert (await optional.say(said)).startswith("All right, we will leave that out.")
     needed = Talk(memory={"asked": "name"})
     assert (await needed.say(said)).startswith("I need this one to go on.")
     assert needed.collected == {}
@@ -297,4 +297,4 @@ async def test_no_wishes_are_no_text() -> None:
 
 async def test_a_pattern_is_not_shown_to_people() -> None:
     talk = Talk(TABLE, memory={"asked": "phone"})
-    assert "it does not have the form that is needed." in await talk.say("ask my wife")
+    assert "it is not in the required format." in await talk.say("ask my wife")

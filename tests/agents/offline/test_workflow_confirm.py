@@ -1,4 +1,4 @@
-"""At the end of the workflow, and where somebody is asked to agree: only a message that is nothing but a yes is one."""
+"""Where somebody is asked to confirm or to agree, only a message that is nothing but a yes is a yes."""
 
 from __future__ import annotations
 

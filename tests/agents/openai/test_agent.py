@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
 
 import openai
 import pytest
 
 from inturn.agents import Ask, OpenAIAgent, Said
-from inturn.agents.signature import signature_of
-from tests.agents.conftest import KEY, MakeAgent, asking, heard, pieces, said, situation
-from tests.agents.provider import SSE, Provider, Request, Wire
+from inturn.agents.activity import signature_of
+from tests.agents.conftest import (
+    KEY,
+    MakeAgent,
+    asking,
+    cancel_in_the_middle,
+    heard,
+    leave_in_the_middle,
+    pieces,
+    said,
+    situation,
+)
+from tests.agents.provider import SSE, Provider, Request, Script, Wire
 from tests.agents.wire import answers, completion, delta, says
-from tests.store.world import until
+from tests.waiting import until
 
 ANSWER = {
     "reply": 'Zürich 😀, "first" class\nis noted.',
@@ -199,36 +208,22 @@ async def test_an_endpoint_that_does_not_end_its_stream_has_answered_all_the_sam
     await until(lambda: provider.left)
 
 
-async def test_cancelling_closes_the_connection(provider: Provider, make_openai: MakeAgent) -> None:
-    async def begin(request: Request, wire: Wire) -> None:
+def begins(provider: Provider) -> Script:
+    async def script(request: Request, wire: Wire) -> None:
         await wire.head(content_type=SSE)
         await wire.chunk(delta("a"))
         await provider.waits(wire)
 
-    provider.script = begin
-    began = asyncio.Event()
+    return script
 
-    async def listen() -> None:
-        async for _ in make_openai().ask(asking()):
-            began.set()
 
-    task = asyncio.create_task(listen())
-    await asyncio.wait_for(began.wait(), 20)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+async def test_cancelling_closes_the_connection(provider: Provider, make_openai: MakeAgent) -> None:
+    provider.script = begins(provider)
+    await cancel_in_the_middle(make_openai().ask(asking()))
     await until(lambda: provider.left == 1)
 
 
 async def test_leaving_in_the_middle_closes_the_connection(provider: Provider, make_openai: MakeAgent) -> None:
-    async def begin(request: Request, wire: Wire) -> None:
-        await wire.head(content_type=SSE)
-        await wire.chunk(delta("a"))
-        await provider.waits(wire)
-
-    provider.script = begin
-    activities = make_openai().ask(asking())
-    assert isinstance(activities, AsyncGenerator)
-    assert (await anext(activities)).text == "a"
-    await activities.aclose()
+    provider.script = begins(provider)
+    assert (await leave_in_the_middle(make_openai().ask(asking()))).text == "a"
     await until(lambda: provider.left == 1)

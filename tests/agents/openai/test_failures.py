@@ -10,9 +10,9 @@ import pytest
 from inturn.agents import OpenAIAgent
 from inturn.errors import AgentError, AgentRejected, AgentTimeout, AgentUnavailable
 from tests.agents.conftest import KEY, MakeAgent, asking, heard, situation
-from tests.agents.provider import SSE, Provider, Request, Script, Wire
+from tests.agents.provider import SSE, Provider, Request, Script, Wire, hangs_up
 from tests.agents.wire import DONE, answers, completion, delta, event, says
-from tests.store.world import until
+from tests.waiting import until
 
 SHORT_S = 0.5
 """A time limit that a test waits for."""
@@ -78,10 +78,6 @@ async def test_nobody_listens(provider: Provider) -> None:
     assert type(error) is AgentUnavailable
     assert "cannot be reached" in error.why
     await agent.aclose()
-
-
-async def hangs_up(request: Request, wire: Wire) -> None:
-    wire.cut()
 
 
 async def breaks_in_the_middle(request: Request, wire: Wire) -> None:

@@ -1,15 +1,15 @@
-"""The reply of a JSON answer, while it is being written: whatever it holds and wherever it is cut."""
+"""A streamed answer: its reply while it is being written, without thoughts, and the message that it becomes."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inturn.agents.reply import Joiner, ReplyScanner, mended
-from inturn.agents.structured import answer_of
+from inturn.agents.openai.stream import Joiner, ReplyScanner, Thoughts, answer_of, mended
 
 TEXTS = st.text(st.characters(exclude_categories=[]), max_size=40) | st.text('"\\{}[]:,u😀\ud83d\ude00\n', max_size=20)
 VALUES = st.recursive(
@@ -110,3 +110,68 @@ def test_a_scanner_knows_whether_there_was_a_reply() -> None:
     assert not scanner.has_reply
     scanner.feed('"reply": "a')
     assert scanner.has_reply
+
+
+def value_of(text: str) -> dict[str, Any]:
+    message = answer_of(text)
+    assert message is not None
+    value: dict[str, Any] = message.value
+    return value
+
+
+def test_only_what_is_known_is_data() -> None:
+    text = '{"reply": "r", "data": {"a": null, "b": false, "c": 0, "d": ""}, "next_action": "ask", "citations": []}'
+    assert value_of(text) == {"data": {"b": False, "c": 0, "d": ""}, "nextAction": "ask", "citations": []}
+
+
+@pytest.mark.parametrize("rest", ["", ', "data": 5, "next_action": 7, "citations": {}', ', "data": null'])
+def test_what_is_missing_or_odd_is_left_out(rest: str) -> None:
+    assert value_of('{"reply": "r"' + rest + "}") == {"data": {}, "nextAction": None, "citations": []}
+
+
+@pytest.mark.parametrize("text", ["", "words", "[1]", '"reply"', "{}", '{"reply": 5}', '{"reply": "r"', "[" * 100_000])
+def test_what_is_no_answer_is_none(text: str) -> None:
+    assert answer_of(text) is None
+
+
+def test_numbers_that_are_none_are_not_known() -> None:
+    assert value_of('{"reply": "r", "data": {"a": NaN, "b": -Infinity, "c": 1}}')["data"] == {"c": 1}
+
+
+def test_everything_can_be_stored() -> None:
+    message = answer_of(r'{"reply": "a\ud83d", "data": {"k\udc00": ["\ud83d\ude00", {"x": "\ud83d"}]}}')
+    assert message is not None
+    assert message.text == "a\ufffd"
+    json.dumps(message.value, ensure_ascii=False).encode()
+
+
+def test_a_broken_line_in_a_string_and_words_behind_the_object_do_no_harm() -> None:
+    message = answer_of('{"reply": "a\nb"}\nThat is all.')
+    assert message is not None
+    assert message.text == "a\nb"
+
+
+def without_thoughts(text: str, size: int) -> str:
+    thoughts = Thoughts()
+    given = [thoughts.feed(text[at : at + size]) for at in range(0, len(text), size)]
+    return "".join(given) + thoughts.rest()
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 1000])
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("<think>hm</think>Hi", "Hi"),
+        ("\n <think>\n{a < b}\n</think>\n\n Hi <think>x</think>", "Hi <think>x</think>"),
+        ("<think></think>  {", "{"),
+        ("<think>without an end </thin", ""),
+        ("<think>hm</think>", ""),
+        ("Hi <think>x</think>", "Hi <think>x</think>"),
+        ("  <thing>", "  <thing>"),
+        (" <thi", " <thi"),
+        ("  Hi ", "  Hi "),
+        ("", ""),
+    ],
+)
+def test_only_what_opens_the_answer_is_a_thought(text: str, left: str, size: int) -> None:
+    assert without_thoughts(text, size) == left

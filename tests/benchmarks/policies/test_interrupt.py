@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from inturn.app import InTurn
-from inturn.bench.place import Place
-from benchmarks.plan import Plan
+from benchmarks.plan import Plan, Target
 from benchmarks.policies.interrupt import INTERRUPTS, interrupts
+from inturn.app import InTurn
 from inturn.errors import InTurnError
 from inturn.lanes.receipt import Receipt
 
@@ -31,7 +30,7 @@ async def test_an_interrupt_that_comes_late_misses_the_bars(
         return await submit(self, *args, **options)
 
     monkeypatch.setattr(InTurn, "submit", late)
-    typical, slowest = await interrupts(Place(redis_url, namespace), Plan(1, 0.01, quiet))
+    typical, slowest = await interrupts(Target(redis_url, namespace), Plan(1, 0.01, quiet))
     assert (typical.is_reached, slowest.is_reached) == (False, False)
     assert typical.more["interrupts"] == 2
 
@@ -44,7 +43,7 @@ async def test_an_interrupt_that_loses_the_first_message_gives_no_figure(
 
     monkeypatch.setattr(Receipt, "result", wrong)
     with pytest.raises(InTurnError, match="both messages"):
-        await interrupts(Place(redis_url, namespace), Plan(1, 0.01, quiet))
+        await interrupts(Target(redis_url, namespace), Plan(1, 0.01, quiet))
 
 
 def test_a_plan_that_is_not_tiny_has_at_least_three_hundred_interrupts() -> None:

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from inturn.bench.place import Place
-from benchmarks.plan import Plan
+from benchmarks.plan import Plan, Target
 from benchmarks.policies.merge import BURST, merge_overhead
 from benchmarks.turns.workers import Mailbox
 from inturn.errors import InTurnError
@@ -24,7 +23,7 @@ def quiet(what: str) -> None:
 async def test_a_burst_that_costs_as_much_as_its_messages_do_misses_the_bar(
     redis_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take_in = Turn.take_in
+    take_in = Turn._take_in
 
     def slow(self: Turn[Any], messages: Any) -> Any:
         ends_at = asyncio.get_running_loop().time() + 0.001 * len(messages)
@@ -32,8 +31,8 @@ async def test_a_burst_that_costs_as_much_as_its_messages_do_misses_the_bar(
             pass
         return take_in(self, messages)
 
-    monkeypatch.setattr(Turn, "take_in", slow)
-    figure = await merge_overhead(Place(redis_url, namespace), Plan(1, 0.01, quiet))
+    monkeypatch.setattr(Turn, "_take_in", slow)
+    figure = await merge_overhead(Target(redis_url, namespace), Plan(1, 0.01, quiet))
     assert figure.is_reached is False
 
 
@@ -47,4 +46,4 @@ async def test_bursts_of_another_size_give_no_figure(
 
     monkeypatch.setattr(Mailbox, "put", too_few)
     with pytest.raises(InTurnError, match="no figure"):
-        await merge_overhead(Place(redis_url, namespace), Plan(1, 0.01, quiet))
+        await merge_overhead(Target(redis_url, namespace), Plan(1, 0.01, quiet))

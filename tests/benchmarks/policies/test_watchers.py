@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
+from benchmarks.plan import Plan, Target
+from benchmarks.policies import watchers
+from benchmarks.policies.watchers import LANE
+from benchmarks.processes import started
 from inturn.app import InTurn
-from inturn.bench.place import Place
-from benchmarks.plan import Plan
-from inturn.bench.policies import audience, watched
-from inturn.bench.policies.audience import LANE
-from inturn.bench.processes import started
 from inturn.lanes.turn import Turn
 
 pytestmark = pytest.mark.alone
@@ -25,13 +24,13 @@ def quiet(what: str) -> None:
 async def test_a_turn_that_waits_for_its_watchers_misses_the_bar(
     redis_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turn = watched._turn
+    turn = watchers._turn
 
     async def waits(app: InTurn, lane: str) -> float:
         return await turn(app, lane) * (2.0 if lane == LANE else 1.0)
 
-    monkeypatch.setattr(watched, "_turn", waits)
-    rate, slowdown = await watched.watched(Place(redis_url, namespace), Plan(1, 0.2, quiet))
+    monkeypatch.setattr(watchers, "_turn", waits)
+    rate, slowdown = await watchers.watched(Target(redis_url, namespace), Plan(1, 0.2, quiet))
     assert rate.is_reached is None
     assert slowdown.is_reached is False
 
@@ -51,16 +50,16 @@ async def test_chunks_that_do_not_reach_the_watchers_are_not_counted(
     monkeypatch.setattr(Turn, "stream", loses_one)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(3):
-            await watched.watched(Place(redis_url, namespace), Plan(1, 0.01, quiet))
+            await watchers.watched(Target(redis_url, namespace), Plan(1, 0.01, quiet))
 
 
 async def test_watchers_that_were_held_hear_all_of_it_afterwards(redis_url: str, namespace: str) -> None:
-    place = Place(redis_url, namespace)
+    target = Target(redis_url, namespace)
     async with (
-        started("inturn.bench.policies.audience", place, 1) as (process,),
-        InTurn(redis_url, namespace=audience.namespace(namespace)) as app,
+        started("benchmarks.policies.watchers", target, 1) as (process,),
+        InTurn(redis_url, namespace=watchers.namespace(namespace)) as app,
     ):
-        listeners = watched.Listeners(process)
+        listeners = watchers.Listeners(process)
         for _ in range(3):
             async with listeners.held(), app.turn(LANE) as turn:
                 for word in ("Your", "order", "is", "on", "its", "way"):
@@ -73,8 +72,8 @@ async def test_watchers_that_are_held_when_the_benchmark_ends_end_with_it(redis_
     with pytest.raises(RuntimeError, match="Ctrl-C"):
         async with (
             asyncio.timeout(10),
-            started("inturn.bench.policies.audience", Place(redis_url, namespace), 1) as (process,),
-            watched.Listeners(process).held(),
+            started("benchmarks.policies.watchers", Target(redis_url, namespace), 1) as (process,),
+            watchers.Listeners(process).held(),
         ):
             raise RuntimeError("as Ctrl-C would")
     assert process.returncode is not None

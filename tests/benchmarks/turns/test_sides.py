@@ -6,10 +6,9 @@ import pytest
 import redis
 from pydantic_core import from_json, to_json
 
-from inturn.bench.place import Place
+from benchmarks.plan import Target
 from benchmarks.turns import sides
-from benchmarks.turns.sides import OpenSide
-from inturn.bench.turns.state import STATE_BYTES, lanes, some_state
+from benchmarks.turns.sides import STATE_BYTES, OpenSide, lanes, some_state
 from inturn.errors import InTurnError
 
 SIDES = [
@@ -30,7 +29,7 @@ async def test_a_turn_changes_the_state_marks_the_message_and_gives_the_lane_bac
     open_side: OpenSide, redis_url: str, namespace: str
 ) -> None:
     with redis.Redis.from_url(redis_url) as client:
-        async with open_side(Place(redis_url, namespace), lanes(2)) as take_turn:
+        async with open_side(Target(redis_url, namespace), lanes(2)) as take_turn:
             (state_key,) = keys_of(client, namespace, "state")
             before = client.get(state_key)
             assert isinstance(before, bytes)
@@ -60,7 +59,7 @@ async def test_a_turn_changes_the_state_marks_the_message_and_gives_the_lane_bac
 async def test_the_turn_with_a_send_puts_a_message_into_another_lane(
     open_side: OpenSide, mailboxes: dict[str, int], redis_url: str, namespace: str
 ) -> None:
-    async with open_side(Place(redis_url, namespace), lanes(1)) as take_turn:
+    async with open_side(Target(redis_url, namespace), lanes(1)) as take_turn:
         for number in range(3):
             await take_turn("lane:0", f"m{number}")
         with redis.Redis.from_url(redis_url) as client:

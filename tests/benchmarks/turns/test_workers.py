@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks.plan import Plan, Target
+from benchmarks.turns.workers import Mailbox, burst_handover, growth_mailbox, submit_to_start, working
 from inturn.app import InTurn
-from inturn.bench.place import Place
-from benchmarks.plan import Plan
-from inturn.bench.turns.start import submit_to_start
-from benchmarks.turns.workers import Mailbox, burst_handover, growth_mailbox, working
 from inturn.lanes.turn import Turn
 
 pytestmark = pytest.mark.alone
@@ -52,12 +50,12 @@ async def test_a_worker_that_slows_down_with_its_mailbox_misses_the_bar(
         return await let_through(self, count) + waiting * 1e-3
 
     monkeypatch.setattr(Mailbox, "let_through", slow)
-    figure = await growth_mailbox(Place(redis_url, namespace), Plan(1, 0.01, quiet))
+    figure = await growth_mailbox(Target(redis_url, namespace), Plan(1, 0.01, quiet))
     assert figure.is_reached is False
 
 
 async def test_every_hand_over_of_a_burst_is_counted(redis_url: str, namespace: str) -> None:
-    figure = await burst_handover(Place(redis_url, namespace), Plan(2, 0.1, quiet))
+    figure = await burst_handover(Target(redis_url, namespace), Plan(2, 0.1, quiet))
     assert len(figure.rounds["inturn"]) == 2
     assert all(value > 0 for value in figure.rounds["inturn"])
     assert figure.more["hand_overs"] == 2 * figure.more["bursts_in_a_round"] * (figure.more["messages_in_a_burst"] - 1)
@@ -70,7 +68,7 @@ async def test_the_other_process_ends_with_a_benchmark_that_is_cancelled(redis_u
         )
 
     before = children()
-    measuring = asyncio.create_task(submit_to_start(Place(redis_url, namespace), Plan(1000, 1.0, quiet)))
+    measuring = asyncio.create_task(submit_to_start(Target(redis_url, namespace), Plan(1000, 1.0, quiet)))
     while not (started := children() - before):  # noqa: ASYNC110 - there is nothing that would tell us
         await asyncio.sleep(0.01)
     measuring.cancel()

@@ -10,6 +10,7 @@ from rich.console import Console
 from tests.chaos.checker import count
 from tests.chaos.lanes.report import Pair, is_good, show
 from tests.chaos.lanes.scenario import SCENARIOS, Result, Run, Scenario
+from tests.kept_cases import keep
 
 SHORTEST_S = 6.0
 """No scenario runs for less: a stop past the lease, and what follows, takes that long."""
@@ -25,6 +26,8 @@ async def run_lanes(console: Console, seconds: float, seed: int, store: str, onl
     for number, scenario in enumerate(chosen):
         share_s = max(SHORTEST_S, each * scenario.share)
         ours = await _play(scenario, "inturn", share_s, seed + number, console)
+        if ours.violations:
+            keep(f"chaos lanes {scenario.store} {scenario.name}", seed + number)
         naive = None
         # the recipe has no partitions, and needs the lists of Redis
         if scenario.store == "redis" and scenario.partitions == 1:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from inturn.store.sqlite.address import Address
+from inturn.store.sqlite.connection import Address
 
 HANDLERS = {"say": 30, "act": 15, "gather": 10, "cut": 12, "undo": 8, "last": 8, "take": 8, "fresh": 5, "idle": 4}
 """Those that clients submit to, and how often: two that queue, then one for each policy.
@@ -27,8 +29,6 @@ class LaneLoad:
     folder: str
     """Where the history is written."""
     seed: int = 0
-    until: float = 0.0
-    """When nothing new is begun any more, by the machine's own clock."""
     number: int = 0
     """Of this process among those of its crew, from 1 on."""
     lanes: int = 100
@@ -44,6 +44,20 @@ class LaneLoad:
     @property
     def keys(self) -> list[str]:
         return [f"lane:{number}" for number in range(self.lanes)]
+
+    @property
+    def until(self) -> float:
+        """When nothing new is begun any more, by the machine's own clock. Nobody knows it before all have started."""
+        try:
+            return float((Path(self.folder) / "until").read_text())
+        except FileNotFoundError:
+            return math.inf
+
+    def end_at(self, until: float) -> None:
+        """All processes find it at once, and whole."""
+        written = Path(self.folder) / "until.new"
+        written.write_text(str(until))
+        written.rename(Path(self.folder) / "until")
 
     @property
     def file(self) -> str:

@@ -24,8 +24,8 @@ from inturn.errors import (
     StoreUnavailable,
     Superseded,
 )
-from inturn.lanes.turn import Turn
 from inturn.lanes.receipt import Receipt
+from inturn.lanes.turn import Turn
 from inturn.settings import Settings
 from tests.chaos.history import Recorder
 from tests.chaos.lanes.load import Fails, LaneLoad, apply, fresh_state

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from inturn.errors import StoreUnavailable
-from inturn.services import PrivateRedis
 from tests.chaos import faults
 from tests.chaos.checker import Violation
 from tests.chaos.crew import Crew
@@ -24,15 +23,14 @@ from tests.chaos.lanes.open import open_side
 from tests.chaos.lanes.sides import Side
 from tests.chaos.lanes.worker import idle_file
 from tests.chaos.proxy import Proxy
+from tests.servers import PrivateRedis
 
 WORKERS = 6
-START_S = 2.0
-"""So long it may take until all processes work."""
 DRAINS_WITHIN_LEASES = 4
 IDLE_WITHIN_S = 20.0
 CLIENTS_END_WITHIN_S = 30.0
 """After the load: whatever they await has a time limit."""
-UNEXPLAINED = ("user_script", "unforeseen", "Traceback", "never retrieved", "never awaited")
+UNEXPLAINED = ("user_script", "unexpected", "Traceback", "never retrieved", "never awaited")
 LEAVES_WITHIN_S = 15.0
 """A worker that was told to end: its grace, and what it has to tell a store that may be away."""
 
@@ -137,8 +135,7 @@ class Run:
             )  # fmt: skip
             side = open_side(load)
             stack.push_async_callback(side.close)
-            # by the time that all have started
-            behind = replace(load, until=now() + START_S + self.seconds)
+            behind = load
             if server is not None:
                 proxy = await stack.enter_async_context(Proxy(server.port))
                 behind = replace(behind, url=proxy.url)
@@ -148,6 +145,7 @@ class Run:
             clients = Crew(behind, load.clients, recorder, "tests.chaos.lanes.client", replaces=False)
             stack.callback(clients.destroy)
             await clients.start()
+            load.end_at(now() + self.seconds)
 
             async def holder_pid(chance: random.Random) -> int | None:
                 holders = sorted(await side.holders())
@@ -156,7 +154,7 @@ class Run:
             watching = asyncio.create_task(self._watch(folder))
             stack.callback(watching.cancel)
             field = faults.Field(load, crew, holder_pid, recorder, random.Random(self.seed), server, proxy)
-            await faults.rage(field, scenario.strikes, scenario.every_s, max(1.0, behind.until - now()))
+            await faults.rage(field, scenario.strikes, scenario.every_s, self.seconds)
             if proxy is not None:
                 proxy.heal()
             found = Found()

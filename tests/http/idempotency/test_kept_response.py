@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from inturn import InTurn
-from inturn.web import IdempotencyMiddleware
+from inturn.http import IdempotencyMiddleware
 from inturn.http.asgi import Receive, Scope, Send
 from inturn.http.idempotency.kept_response import MAX_RESPONSE
-from tests.lanes.conftest import Gate
 from tests.http.calls import Behaviour, Call, Shop, ask, respond, scope_of
+from tests.lanes.workbench import Gate
 
 
 def sends(*chunks: bytes, status: int = 200, content_type: bytes = b"text/plain") -> Behaviour:

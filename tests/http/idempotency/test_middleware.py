@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 from inturn import InTurn
-from inturn.web import IdempotencyMiddleware, by_address
+from inturn.http import IdempotencyMiddleware, by_address
 from inturn.http.asgi import Receive, Scope, Send
 from inturn.http.idempotency.kept_response import MAX_RESPONSE
-from tests.lanes.conftest import Gate, until
 from tests.http.calls import Call, Shop, ask, respond, scope_of
+from tests.http.conftest import MakeTurns
+from tests.lanes.workbench import Gate
+from tests.servers import PrivateRedis
+from tests.waiting import until
 
 
 async def test_a_repeat_gets_the_first_response_with_its_headers(
@@ -298,6 +301,37 @@ async def test_what_the_turn_sends_is_part_of_the_same_commit(shop: Shop, turns:
     for waiting in (0, 1, 1):
         await ask(guarded, "k")
         assert (await turns.lanes.inspect("mail:1")).waiting == waiting
+
+
+async def test_without_its_store_nothing_runs(shop: Shop, make_turns: MakeTurns, fresh_redis: PrivateRedis) -> None:
+    guarded = IdempotencyMiddleware(shop, make_turns(fresh_redis.url, store_timeout=1.5))
+    assert (await ask(guarded, "k")).status == 201
+    fresh_redis.kill()
+    for key in ("k", "k2"):
+        refused = await ask(guarded, key)
+        assert (refused.status, refused.problem(), refused.header("retry-after")) == (503, "store-unavailable", "5")
+    assert shop.runs == 1
+    assert (await ask(guarded, None)).status == 201
+
+
+async def test_a_response_is_not_sent_unless_it_is_known_to_be_kept(
+    shop: Shop, make_turns: MakeTurns, durable_redis: PrivateRedis
+) -> None:
+    async def work(scope: Scope, receive: Receive, send: Send) -> None:
+        durable_redis.kill()
+        await respond(send, b"charged")
+
+    shop.does = work
+    guarded = IdempotencyMiddleware(shop, make_turns(durable_redis.url, store_timeout=1.5), ttl=4)
+    unknown = await ask(guarded, "k")
+    assert (unknown.status, unknown.problem(), unknown.header("retry-after")) == (503, "outcome-unknown", "5")
+    await asyncio.to_thread(durable_redis.start)
+    shop.does = None
+    async with asyncio.timeout(15):
+        while (again := await ask(guarded, "k")).status != 201:
+            assert again.status in (409, 503)
+            await asyncio.sleep(0.02)
+    assert again.body == b"run 2"
 
 
 @pytest.mark.parametrize(

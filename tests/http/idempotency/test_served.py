@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import uuid
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,37 @@ import pytest
 
 from inturn.store import clock
 from tests.acceptance.processes import Child
+from tests.servers import PrivateRedis
 
 ORDER = {"item": "tea"}
 HELD = {"item": "tea", "hold": True}
+
+
+class Pair:
+    """Two server processes on one store. A killed one is started anew for the next test."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.folder = folder
+        self._command = ["-m", "tests.http.shop_server", url, f"test-{uuid.uuid4().hex[:12]}", str(folder)]
+        self._children: dict[int, tuple[Child, str]] = {}
+
+    def running(self) -> list[tuple[Child, str]]:
+        """Both, each with its URL."""
+        new = {at: Child(self._command) for at in (0, 1) if at not in self._children or self._has_ended(at)}
+        for at, child in new.items():
+            self._children[at] = child, f"http://127.0.0.1:{child.hears('port', within=30)['port']}"
+        return [self._children[at] for at in (0, 1)]
+
+    def _has_ended(self, at: int) -> bool:
+        child, _ = self._children[at]
+        if child.process.poll() is None:
+            return False
+        child.end()
+        return True
+
+    def end(self) -> None:
+        for child, _ in self._children.values():
+            child.end()
 
 
 class Served:
@@ -38,20 +67,29 @@ class Served:
             await asyncio.sleep(0.005)
 
 
+@pytest.fixture(scope="module", params=["sqlite", "redis"])
+def pair(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, redis_server: PrivateRedis
+) -> Iterator[Pair]:
+    folder = tmp_path_factory.mktemp("shop")
+    pair = Pair(redis_server.url if request.param == "redis" else f"sqlite:///{folder / 'inturn.db'}", folder)
+    yield pair
+    pair.end()
+
+
 @pytest.fixture
-async def served(store_url: str, namespace: str, tmp_path: Path) -> AsyncIterator[Served]:
-    """Two server processes on one store."""
+async def served(pair: Pair, namespace: str) -> AsyncIterator[Served]:
+    """The two servers, for a caller that they have never seen: keys are scoped by caller."""
+    for name in ("runs", "opened"):
+        (pair.folder / name).unlink(missing_ok=True)
+    running = await asyncio.to_thread(pair.running)
     async with AsyncExitStack() as stack:
-        children, clients = [], []
-        for _ in range(2):
-            child = Child(["-m", "tests.http.shop_server", store_url, namespace, str(tmp_path)])
-            stack.callback(child.end)
-            children.append(child)
-        for child in children:
-            url = f"http://127.0.0.1:{child.hears('port', within=30)['port']}"
-            client = httpx.AsyncClient(base_url=url, headers={"authorization": "Bearer alice"}, timeout=30)
-            clients.append(await stack.enter_async_context(client))
-        yield Served(children, clients, tmp_path)
+        headers = {"authorization": f"Bearer {namespace}"}
+        clients = [
+            await stack.enter_async_context(httpx.AsyncClient(base_url=url, headers=headers, timeout=30))
+            for _, url in running
+        ]
+        yield Served([child for child, _ in running], clients, pair.folder)
 
 
 def keyed(key: str = "k") -> dict[str, str]:
@@ -139,7 +177,7 @@ async def test_after_kill_9_in_the_middle_a_repeat_runs_once(served: Served) -> 
 async def test_a_client_that_gave_up_gets_the_response_when_it_comes_back(served: Served) -> None:
     here, there = served.clients
     with pytest.raises(httpx.ReadTimeout):
-        await here.post("/orders", json=HELD, headers=keyed(), timeout=0.5)
+        await here.post("/orders", json=HELD, headers=keyed(), timeout=httpx.Timeout(30, read=0.5))
     await served.until_runs(1)
     served.open()
     answer: Any = None

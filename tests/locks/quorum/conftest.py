@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from inturn.locks.quorum import Quorum
-from inturn.services import PrivateRedis
 from tests.locks.quorum.world import MakeQuorum
+from tests.servers import PrivateRedis
 
 
 @pytest.fixture

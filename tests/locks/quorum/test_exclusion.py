@@ -14,10 +14,10 @@ from inturn.errors import (
     StoreUnavailable,
 )
 from inturn.locks.quorum import Quorum
-from inturn.services import PrivateRedis
 from inturn.store.redis import scripts
 from tests.chaos.proxy import Proxy
 from tests.locks.quorum.world import KEYS, MakeQuorum, are_ready, ask, until, until_clean, votes
+from tests.servers import PrivateRedis
 
 
 async def test_a_holder_excludes_everyone_else(quorum: Quorum, other: Quorum, servers: list[PrivateRedis]) -> None:
@@ -137,7 +137,7 @@ async def test_a_fence_that_no_majority_has_confirmed_is_not_given_out(servers: 
             await until(lambda: are_ready(quorum))
         await until_clean(servers, "x")
         for proxy in (one, two):
-            proxy.cut_reply_to = scripts.load("quorum_fence").sha
+            proxy.cut_reply_to = scripts.load("quorum/fence").sha
             proxy.is_open = False
         with pytest.raises(StoreUnavailable):
             await quorum.lock("x", ttl=60, wait=0).take()

@@ -11,11 +11,11 @@ from inturn.errors import (
     LockTimeout,
 )
 from inturn.locks.quorum import Quorum, QuorumLock
-from inturn.services import PrivateRedis
 from inturn.store.redis import scripts
 from inturn.store.redis.quorum.ballot import VERBS
 from tests.chaos.proxy import Connection, Proxy
 from tests.locks.quorum.world import KEYS, MakeQuorum, are_ready, ask, connections, ticks, until, until_clean, votes
+from tests.servers import PrivateRedis
 
 
 async def test_split_votes_are_taken_back(quorum: Quorum, servers: list[PrivateRedis]) -> None:
@@ -89,7 +89,7 @@ async def test_an_acquire_that_its_release_has_overtaken_is_taken_back(
         await until_clean(servers, "x")
         await hold_back(servers[2], proxy)
         lease = await quorum.lock("x", ttl=60, wait=0).take()
-        old = await the_one_that_is_held_back(proxy, "quorum_acquire")
+        old = await the_one_that_is_held_back(proxy, "quorum/acquire")
         proxy.is_open = is_repeated
         old.abort_client()
         if is_repeated:  # it was sent again on a new connection
@@ -104,7 +104,7 @@ async def test_an_acquire_that_its_release_has_overtaken_is_taken_back(
         await until_clean(servers, "x")
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_a_renewal_that_its_release_has_overtaken_is_taken_back(servers: list[PrivateRedis]) -> None:
     async with (
         Proxy(servers[2].port) as proxy,
@@ -113,7 +113,7 @@ async def test_a_renewal_that_its_release_has_overtaken_is_taken_back(servers: l
         lease = await quorum.lock("x", ttl=6, wait=5).take()
         await until(lambda: votes(servers, "x")[2] == lease.token)
         await hold_back(servers[2], proxy)
-        renewing = await the_one_that_is_held_back(proxy, "quorum_extend")
+        renewing = await the_one_that_is_held_back(proxy, "quorum/extend")
         await lease.release()
         await until_clean(servers, "x")
         renewing.request_flows.set()
@@ -151,13 +151,15 @@ async def test_what_was_released_is_never_renewed(quorum: Quorum, servers: list[
     await until_clean(servers, "x")
 
 
-@pytest.mark.alone  # how well a server's clock is known depends on how long it took to ask for it
+@pytest.mark.timed  # how well a server's clock is known depends on how long it took to ask for it
 async def test_bytes_that_arrive_after_the_deadline_change_nothing(
     make_quorum: MakeQuorum, servers: list[PrivateRedis]
 ) -> None:
     quorum = make_quorum(servers, timeout=1.0)
     async with quorum.lock("x", wait=5):
         pass
+    await until(lambda: ask(servers[2], "GET", KEYS.fence) is not None)  # a majority had it before the third was asked
+    await until_clean(servers, "x")
     fence = int(ask(servers[2], "GET", KEYS.fence))
     servers[2].pause()
     try:

@@ -13,9 +13,9 @@ from inturn.errors import (
     StoreUnavailable,
 )
 from inturn.locks.quorum import Quorum
-from inturn.services import PrivateRedis
 from inturn.store import clock
 from tests.locks.quorum.world import KEYS, MakeQuorum, ask, until, until_clean, votes
+from tests.servers import PrivateRedis
 
 
 async def test_a_lease_is_renewed_for_as_long_as_its_body_runs(quorum: Quorum, other: Quorum) -> None:
@@ -37,7 +37,7 @@ async def test_a_blocked_loop_does_not_lose_the_lease(quorum: Quorum, servers: l
         await asyncio.sleep(0)
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_a_body_is_cancelled_before_its_lease_ends_unrenewed(quorum: Quorum, servers: list[PrivateRedis]) -> None:
     async with quorum.lock("warm", wait=5):
         pass
@@ -152,7 +152,7 @@ async def test_a_renewal_that_meets_a_release_leaves_nothing(
         await until_clean(servers, "x", within_s=2)
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_a_fixed_life_ends_unless_it_is_extended(quorum: Quorum, servers: list[PrivateRedis]) -> None:
     async def body() -> None:
         async with quorum.lock("x", ttl=1, wait=5, renew=False) as lease:

@@ -12,7 +12,7 @@ from inturn.errors import (
     SettingsError,
 )
 from inturn.locks.quorum import Quorum
-from inturn.services import PrivateRedis
+from tests.servers import PrivateRedis
 
 
 async def test_bad_input_is_named(quorum: Quorum) -> None:

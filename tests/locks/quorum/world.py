@@ -9,9 +9,9 @@ from typing import Any
 import redis
 
 from inturn.locks.quorum import Quorum
-from inturn.services import PrivateRedis
 from inturn.store import clock
 from inturn.store.redis.quorum.store import QuorumKeys
+from tests.servers import PrivateRedis
 
 KEYS = QuorumKeys("inturn")
 MakeQuorum = Callable[..., Quorum]

@@ -1,4 +1,4 @@
-"""Processes at a server of the test's own choice."""
+"""Processes at a server of the test's own choice, and the owner of that server."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from contextlib import closing
 from typing import Any, Generic, TypeVar
 
 import pytest
+import redis
 
-from inturn.services import PrivateCluster, PrivateRedis, PrivateSentinels
-from inturn.services.group import PrivateGroup
 from inturn.store.redis.store import RedisStore
-from tests.store.redis.peers import Open, RedisPeer
+from tests.servers import PrivateCluster, PrivateRedis, PrivateSentinels
+from tests.servers.server import PrivateGroup
+from tests.store.redis.peers import Open, RedisPeer, admin
 from tests.store.redis.proxy import Proxy
 
 G = TypeVar("G", bound=PrivateGroup)
@@ -31,6 +32,12 @@ async def open_at(namespace: str) -> AsyncIterator[Open]:
     yield open_at
     for peer in peers:
         await peer.store.close()
+
+
+@pytest.fixture
+def owner(fresh_redis: PrivateRedis) -> Iterator[redis.Redis]:
+    with admin(fresh_redis) as client:
+        yield client
 
 
 @pytest.fixture

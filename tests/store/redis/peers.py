@@ -8,11 +8,13 @@ from typing import Any, TypeVar
 
 import redis
 
-from inturn.services import PrivateRedis
 from inturn.store.redis.store import RedisStore
+from tests.servers import PrivateRedis
 from tests.store.world import Peer
 
 T = TypeVar("T")
+AT_ONCE_S = 10.0
+"""At once is long before the call's own timeout, also on a busy machine."""
 
 
 class RedisPeer(Peer):

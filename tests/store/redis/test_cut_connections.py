@@ -8,10 +8,10 @@ from typing import TypeVar
 
 import pytest
 
-from inturn.services import PrivateRedis
+from tests.servers import PrivateRedis
 from tests.store.redis.peers import Open, RedisPeer
 from tests.store.redis.proxy import Proxy
-from tests.store.world import until
+from tests.waiting import until
 
 T = TypeVar("T")
 AT_A_TIME = 32

@@ -8,12 +8,12 @@ import socket
 import pytest
 
 from inturn.errors import StoreUnavailable
-from inturn.services import PrivateRedis
 from inturn.store.redis.address import Address
 from inturn.store.redis.link import Link, LinkRefused
+from tests.servers import PrivateRedis
 from tests.store.redis.fake import GREETING, FakeServer
 from tests.store.redis.peers import Open, admin, started
-from tests.store.world import until
+from tests.waiting import until
 
 
 async def test_a_database_number_is_selected_also_after_a_reconnect(
@@ -60,7 +60,7 @@ async def test_a_push_that_comes_during_the_greeting_is_heard(redis_server: Priv
     link = Link(Address.from_url(redis_server.url), 5.0, channels, pushes.append, lambda is_again: None)
     with admin(redis_server) as owner:
         opening = await started(link.open())
-        await until(lambda: owner.execute_command("SPUBLISH", channels[0], "early"))
+        await until(lambda: owner.execute_command("SPUBLISH", channels[0], "early"), pause_s=0)  # a greeting is short
         was_up = link.is_up
         await opening
     assert pushes == [b"early"]
@@ -79,13 +79,14 @@ SSH = b"SSH-2.0-OpenSSH_9.2\r\n"
     ids=["answers as HTTP", "speaks first"],
 )
 async def test_a_server_that_is_no_redis_is_refused_at_once(open_at: Open, server: FakeServer) -> None:
-    async with server, asyncio.timeout(1):
-        peer = open_at(server.url, timeout_s=5)
+    async with server, asyncio.timeout(10):
+        peer = open_at(server.url, timeout_s=50)
         with pytest.raises(StoreUnavailable, match="does not speak the Redis protocol") as refused:
             await peer.acquire(peer.ask("n"))
         assert isinstance(refused.value.__cause__, LinkRefused)
 
 
+@pytest.mark.timed
 async def test_a_server_that_closes_at_once_is_given_up_in_time(open_at: Open) -> None:
     async with FakeServer({b"HELLO": b""}, hangs_up_after=b"HELLO") as server, asyncio.timeout(1):
         peer = open_at(server.url, timeout_s=0.3)
@@ -93,6 +94,7 @@ async def test_a_server_that_closes_at_once_is_given_up_in_time(open_at: Open) -
             await peer.acquire(peer.ask("n"))
 
 
+@pytest.mark.timed
 async def test_a_subscription_that_ends_with_the_last_word_of_the_greeting_is_no_connection(open_at: Open) -> None:
     ended = b">3\r\n$12\r\nsunsubscribe\r\n$1\r\nc\r\n:0\r\n"  # the slot moved at this very moment
     async with FakeServer({**GREETING, b"SSUBSCRIBE": GREETING[b"SSUBSCRIBE"] + ended}) as server, asyncio.timeout(1):

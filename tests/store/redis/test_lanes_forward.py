@@ -14,7 +14,7 @@ from tests.store.redis.peers import Open, RedisPeer
 from tests.store.world import send_to, work
 
 PARTITIONS = 4
-FORWARDS, TAKE = load("forwards"), load("take")
+FORWARDS, TAKE = load("forward/forwards"), load("forward/take")
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def key_in(peer: RedisPeer, partition: int, name: str = "key") -> str:
 
 
 async def send(peer: RedisPeer, *message_ids: str, source: int = 0, target: int = 1, **how: Any) -> str:
-    """One commit with these sends from a partition to another. Answers the key that they go to."""
+    """One commit with these sends from a partition to another. Returns the key that they go to."""
     key = key_in(peer, target)
     turn = await peer.begin(key_in(peer, source))
     await peer.done(turn, sends=[send_to(key, message_id, **how) for message_id in message_ids])

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from inturn.services import PrivateRedis
 from inturn.store.lane import Submitted
 from tests.chaos.proxy import Connection, Proxy
+from tests.servers import PrivateRedis
 from tests.store.redis.peers import Open, RedisPeer
-from tests.store.world import until, work
+from tests.store.world import work
 
 
 @pytest.fixture
@@ -43,20 +43,8 @@ async def late(network: Proxy, call: Awaitable[Any]) -> tuple[Any, Connection]:
     (main,) = network.connections
     main.request_flows.clear()
     task = asyncio.ensure_future(call)
-    await until(lambda: main.held_back)
-    main.abort_client()
+    await main.lose_client()
     return await task, main
-
-
-async def deliver(connection: Connection) -> None:
-    """What was held back arrives, and the server has answered it, though nobody hears that."""
-    before = connection.answered
-    connection.request_flows.set()
-    await until(lambda: connection.answered > before)
-
-
-def was_cut(network: Proxy) -> bool:
-    return network.cut_reply_to is None
 
 
 def while_it_connects_anew(peer: RedisPeer, then: Callable[[], Awaitable[object]], patch: pytest.MonkeyPatch) -> None:
@@ -77,7 +65,7 @@ async def test_a_claim_that_arrives_after_its_repeat_found_nothing_leases_no_lan
     turns, first_attempt = await late(network, far.claim())
     assert turns == []
     await near.put("k", "m")
-    await deliver(first_attempt)
+    await first_attempt.deliver()
     assert (await near.store.lane("k", 1)).token == ""
     given = await near.claim_one()
     assert (given.ident, given.attempts) == (work("m"), 1)
@@ -89,7 +77,7 @@ async def test_a_claim_that_arrives_after_its_repeat_was_given_a_turn_takes_no_o
     await near.put("k", "m")
     turns, first_attempt = await late(network, far.claim())
     await near.put("j", "m")
-    await deliver(first_attempt)
+    await first_attempt.deliver()
     assert [turn.key for turn in turns] == ["k"]
     assert (await near.claim_one()).key == "j"
     await far.done(turns[0])
@@ -102,7 +90,7 @@ async def test_a_clear_that_arrives_after_its_repeat_leaves_what_came_since(
     count, first_attempt = await late(network, far.store.clear("k"))
     assert count == 1
     await near.put("k", "new")
-    await deliver(first_attempt)
+    await first_attempt.deliver()
     assert await near.mailbox("k") == ["new"]
 
 
@@ -113,7 +101,7 @@ async def test_a_clear_whose_answer_was_lost_does_not_remove_a_message_accepted_
     while_it_connects_anew(far, lambda: near.put("k", "new"), monkeypatch)
     network.cut_reply_to = b"mail:k"
     assert await far.store.clear("k") == 1, "what the first attempt has removed"
-    assert was_cut(network)
+    assert network.has_cut_reply
     assert await near.mailbox("k") == ["new"]
     assert await far.store.clear("k") == 1, "another call is not a repeat"
 
@@ -127,7 +115,7 @@ async def test_a_submit_whose_first_attempt_is_a_dead_letter_already_is_accepted
     while_it_connects_anew(far, run_it, monkeypatch)
     network.cut_reply_to = b"mail:k"
     assert await far.submit("k", "m") == Submitted("accepted")
-    assert was_cut(network)
+    assert network.has_cut_reply
     assert await near.claim() == []
     assert [letter.id for letter in await near.store.dead(10)] == ["m"]
     assert (await far.submit("k", "m")).status == "accepted", "another call tries the message anew"
@@ -140,6 +128,6 @@ async def test_a_submit_that_arrives_after_its_message_came_to_a_bad_end_does_no
     answer, first_attempt = await late(network, far.submit("k", "m"))
     assert answer.status == "accepted"
     await near.fail(await near.claim_one(), "dead")
-    await deliver(first_attempt)
+    await first_attempt.deliver()
     assert await near.claim() == []
     assert len(await near.store.dead(10)) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inturn.services import PrivateRedis
+from tests.servers import PrivateRedis
 from tests.store.redis.peers import Open, RedisPeer, admin
 from tests.store.world import send_to, work
 

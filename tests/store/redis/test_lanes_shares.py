@@ -11,7 +11,8 @@ import redis.asyncio
 
 from inturn.store.lane import Given
 from tests.store.policies import INTERRUPT, MERGE, due_in, ids, run, steer, turns
-from tests.store.world import Peer, World, send_to, until
+from tests.store.world import Peer, World, send_to
+from tests.waiting import until
 
 PLAIN = "ai:lock:visitor:7"
 """Other tests share the server: see `plain`."""
@@ -20,6 +21,7 @@ PLAIN = "ai:lock:visitor:7"
 @pytest.fixture
 async def world(redis_url: str, namespace: str) -> AsyncIterator[World]:
     world = World(redis_url, namespace)
+    await world.let_time_flow()
     yield world
     await world.close()
 
@@ -70,11 +72,11 @@ async def until_given(a: Peer) -> Given:
     return found[0]
 
 
-@pytest.mark.alone
-async def test_a_plain_key_that_expires_frees_the_lane(a: Peer, raw: Any, plain: str) -> None:
-    assert await lock_plainly(raw, plain, ms=150)
+async def test_a_plain_key_that_expires_frees_the_lane(world: World, a: Peer, raw: Any, plain: str) -> None:
+    assert await lock_plainly(raw, plain)
     await a.put("k", "1", shares=plain)
     assert await a.claim() == []
+    await world.pass_time(60_000)
     assert (await until_given(a)).ident == "work\x001"
 
 
@@ -95,8 +97,8 @@ async def test_two_lanes_that_share_one_plain_key_take_turns(a: Peer, plain: str
 
 
 async def test_the_beat_renews_the_plain_key(world: World, a: Peer, raw: Any, plain: str) -> None:
-    await held(a, plain, ttl_ms=600)
-    await world.pass_time(400)
+    await held(a, plain, ttl_ms=6000)
+    await world.pass_time(4000)
     before = await raw.pttl(plain)
     await a.beat()
     assert await raw.pttl(plain) > before
@@ -250,3 +252,42 @@ async def test_who_departs_gives_its_plain_keys_back_with_its_leases(
     await b.beat()
     again = await b.claim_one()
     assert await raw.get(plain) == again.token
+
+
+async def test_a_lane_that_lost_its_plain_key_to_another_of_its_process_takes_nothing_from_it(
+    a: Peer, raw: Any, plain: str
+) -> None:
+    """A plain service deleted the key without comparing, and the next lane of the same process took it."""
+    robbed = await run(a, "one", "1", shares=plain)
+    await raw.delete(plain)
+    turn = await run(a, "two", "2", shares=plain, ttl_ms=2000)
+    await a.beat()
+    assert not await a.store.confirm("one", robbed.token)
+    assert (await a.commit(robbed)).status == "lost"
+    await a.fail(robbed, "back")
+    assert await raw.get(plain) == turn.token
+    await raw.pexpire(plain, 500)
+    await a.beat()
+    assert await raw.pttl(plain) > 1000, "it is renewed for the lane that holds it"
+    assert await a.store.confirm("two", turn.token)
+    await raw.set(plain, "theirs")
+    await a.beat()
+    assert not await a.store.confirm("two", turn.token)
+
+
+async def test_an_interrupt_with_another_plain_key_does_not_join_what_it_interrupts(
+    a: Peer, raw: Any, plain: str
+) -> None:
+    turn = await run(a, "k", "1", rule=INTERRUPT, shares=plain)
+    theirs = f"{plain}:theirs"
+    await raw.set(theirs, "theirs", px=60_000)
+    await a.put("k", "2", rule=INTERRUPT, shares=theirs)
+    await a.done(turn)  # it was left alone
+    assert await a.claim() == []
+    await raw.delete(theirs)
+    async with asyncio.timeout(5):
+        while not (rest := await a.claim()):  # noqa: ASYNC110 - what is waited for knows no event
+            await asyncio.sleep(0.02)
+    assert ids(rest[0]) == ["2"]
+    assert await raw.get(theirs) == rest[0].token
+    assert await raw.get(plain) is None

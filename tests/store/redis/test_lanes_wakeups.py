@@ -7,9 +7,10 @@ import asyncio
 import pytest
 import redis
 
-from inturn.services import PrivateRedis
+from tests.servers import PrivateRedis
 from tests.store.redis.peers import Open, RedisPeer, admin
-from tests.store.world import until, work
+from tests.store.world import work
+from tests.waiting import until
 
 
 @pytest.fixture

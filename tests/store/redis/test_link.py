@@ -11,14 +11,14 @@ import sys
 import pytest
 
 from inturn.errors import StoreUnavailable
-from inturn.services import PrivateRedis
 from inturn.store.protocol import Acquired
 from inturn.store.redis.address import Address
 from inturn.store.redis.link import Link, LinkLost, LinkRefused
 from inturn.store.redis.store import RedisStore
+from tests.servers import PrivateRedis
 from tests.store.redis.peers import Open, admin, started
 from tests.store.redis.proxy import Proxy
-from tests.store.world import until
+from tests.waiting import until
 
 
 def link_to(url: str, *channels: str, attempt_s: float = 1.0) -> Link:

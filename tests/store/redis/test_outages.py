@@ -1,30 +1,24 @@
-"""The server is away, stands still, or comes back with or without its memory."""
+"""The server is away, stands still, comes back with or without its memory, or has lost a key."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 
+from inturn import InTurn
 from inturn.errors import StoreUnavailable
-from inturn.services import PrivateRedis
 from inturn.store import clock
 from inturn.store.redis import link as links
 from inturn.store.redis.link import LinkLost
+from tests.servers import PrivateRedis
 from tests.store.redis.fake import GREETING, FakeServer
 from tests.store.redis.peers import Open, admin, started
 from tests.store.redis.proxy import Proxy
-from tests.store.world import until
+from tests.waiting import until, until_waiters
 
 
-@pytest.fixture
-def durable_redis() -> Iterator[PrivateRedis]:
-    with PrivateRedis(appendonly=True, extra=("--appendfsync", "always")) as server:
-        yield server
-
-
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_an_absent_server_is_given_up_in_time_and_named(open_at: Open, unused_tcp_port: int) -> None:
     peer = open_at(f"redis://:topsecret@127.0.0.1:{unused_tcp_port}/0", timeout_s=0.5)
     sent_at = clock.now()
@@ -41,7 +35,7 @@ async def test_an_absent_server_is_given_up_in_time_and_named(open_at: Open, unu
         await peer.store.command("GET", "n")
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 @pytest.mark.parametrize("url", ["redis://no-such-host.invalid", "redis://a..b", "unix:///no/such/socket"])
 async def test_a_server_that_cannot_be_found_is_given_up_in_time(open_at: Open, url: str) -> None:
     peer = open_at(url, timeout_s=0.3)
@@ -97,7 +91,7 @@ async def test_a_link_that_nobody_uses_comes_back_by_itself_and_hears_pushes_aga
     assert len(reopened) == 1
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_a_server_that_stands_still_ends_calls_in_time_and_serves_them_again(
     fresh_redis: PrivateRedis, open_at: Open
 ) -> None:
@@ -130,7 +124,7 @@ async def test_a_pause_that_is_shorter_than_the_deadline_is_waited_out(
     assert (await acquiring).doubt_until == 0.0  # the first attempt was answered
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_an_idle_link_does_not_make_the_first_late_reply_take_longer(
     fresh_redis: PrivateRedis, open_at: Open
 ) -> None:
@@ -144,7 +138,7 @@ async def test_an_idle_link_does_not_make_the_first_late_reply_take_longer(
     assert clock.now() - sent_at < 0.8
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_a_late_connection_does_not_give_its_call_more_time(proxy: Proxy, open_at: Open) -> None:
     peer = open_at(proxy.url, timeout_s=1.2)
     proxy.freeze()
@@ -177,7 +171,7 @@ async def test_bytes_that_arrive_after_the_deadline_change_nothing(proxy: Proxy,
     assert view.holders[0].token == held.token
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_a_half_open_connection_is_found_by_the_calls_in_flight(proxy: Proxy, open_at: Open) -> None:
     peer = open_at(proxy.url, timeout_s=2)
     await peer.release(await peer.hold("warm"))
@@ -201,7 +195,7 @@ async def test_a_half_open_connection_is_found_by_a_ping_while_only_a_push_is_wa
     held = await holder.hold("n")
     waiting = await waiter.wait_for("n")
     proxy.freeze(way)
-    await until(lambda: "HELLO" in proxy.commands[1:] or proxy.connections > 1, within_s=2)
+    await until(lambda: "HELLO" in proxy.commands[1:] or proxy.connections > 1)
     assert "PING" in proxy.commands or way == "request"
     proxy.thaw()
     reopened: list[bool] = []
@@ -249,3 +243,16 @@ async def test_a_server_that_does_not_let_us_in_any_more_is_not_hammered(
         owner.acl_setuser("tenant", enabled=True, passwords=["+pw"])
         await until(lambda: peer.store._link().is_up)  # it comes back without being called
         await peer.release(await peer.hold("n"))
+
+
+async def test_who_waits_for_a_lock_that_vanished_asks_again(redis_url: str, namespace: str) -> None:
+    """Keys that vanish from under us (an allowed eviction, a hand at the server) end waits, not the heartbeat."""
+    async with InTurn(redis_url, namespace=namespace) as app, InTurn(redis_url, namespace=namespace) as other:
+        await app.lock("a").acquire()
+        waiting = asyncio.create_task(other.lock("a").take())
+        await until_waiters(app, "a", 1)
+        link = app.process.store._link()  # type: ignore[attr-defined]
+        assert await link.ask("DEL", f"{namespace}:{{0}}:lock:a") == 1
+        lease = await asyncio.wait_for(waiting, 10)
+        assert not lease.lost
+        await lease.release()

@@ -14,24 +14,17 @@ import pytest
 import redis
 
 from inturn.errors import StoreUnavailable
-from inturn.services import PrivateRedis
 from inturn.store import clock
-from tests.store.redis.peers import Open, RedisPeer, admin, started
+from tests.servers import PrivateRedis
+from tests.store.redis.peers import AT_ONCE_S, Open, RedisPeer, admin, started
 from tests.store.redis.proxy import Proxy
-from tests.store.world import until, work
-
-AT_ONCE_S = 0.5
-
-
-@pytest.fixture
-def owner(fresh_redis: PrivateRedis) -> Iterator[redis.Redis]:
-    with admin(fresh_redis) as client:
-        yield client
+from tests.store.world import work
+from tests.waiting import until
 
 
 @pytest.fixture
 async def peer(fresh_redis: PrivateRedis, open_at: Open) -> RedisPeer:
-    peer = open_at(fresh_redis.url)
+    peer = open_at(fresh_redis.url, timeout_s=50)
     await peer.store.check()
     return peer
 
@@ -171,7 +164,7 @@ async def test_who_connects_to_a_busy_server_waits_as_well(
     assert (await acquiring).status == "granted"
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_a_server_that_stays_busy_is_given_up_in_time(
     fresh_redis: PrivateRedis, open_at: Open, busy_script: Callable[[], None]
 ) -> None:
@@ -200,7 +193,7 @@ async def test_a_call_at_a_replica_waits_for_its_promotion(
     assert (await peer.release(held)).status == "released"
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_a_replica_that_stays_one_is_given_up_in_time(
     fresh_redis: PrivateRedis, open_at: Open, owner: redis.Redis, unused_tcp_port: int
 ) -> None:
@@ -269,7 +262,7 @@ async def test_an_answer_that_means_not_now_is_asked_again(proxy: Proxy, open_at
     assert (await peer.release(request)).status == "released"
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 @pytest.mark.parametrize("answer", NOT_NOW[:6], ids=lambda answer: answer.split()[0])
 async def test_an_answer_that_stays_not_now_ends_with_the_deadline(proxy: Proxy, open_at: Open, answer: str) -> None:
     peer = open_at(proxy.url, timeout_s=0.3)

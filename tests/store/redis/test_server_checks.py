@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import redis
 
 from inturn.errors import SettingsError, StoreUnavailable
-from inturn.services import PrivateRedis
-from tests.store.redis.peers import Open, admin
+from tests.servers import PrivateRedis
+from tests.store.redis.peers import Open
 from tests.store.redis.proxy import Proxy
-
-
-@pytest.fixture
-def owner(fresh_redis: PrivateRedis) -> Iterator[redis.Redis]:
-    with admin(fresh_redis) as client:
-        yield client
 
 
 async def test_a_server_that_evicts_is_refused_unless_that_is_allowed(

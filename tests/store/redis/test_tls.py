@@ -3,53 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from inturn.errors import StoreUnavailable
-from inturn.services import PrivateRedis
 from inturn.store.redis.link import LinkRefused
-from tests.store.redis.peers import Open, admin
-from tests.store.world import until
-
-AT_ONCE_S = 1.0
-
-
-class Certificates:
-    """An authority, and what it has signed. The server's certificate names 127.0.0.1 and nothing else."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.ca = self._authority("ca")
-        self.other_ca = self._authority("other")
-        self._signed("server", "subjectAltName=IP:127.0.0.1")
-        self._signed("client", "extendedKeyUsage=clientAuth")
-
-    def _authority(self, name: str) -> Path:
-        self._openssl("req", "-x509", "-days", "2", *self._new_key(name), "-out", f"{name}.crt", "-subj", f"/CN={name}")
-        return self.folder / f"{name}.crt"
-
-    def _signed(self, name: str, extension: str) -> None:
-        self._openssl("req", *self._new_key(name), "-out", f"{name}.csr", "-subj", f"/CN={name}")
-        (self.folder / f"{name}.ext").write_text(extension)
-        by = ["-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", f"{name}.ext"]
-        self._openssl("x509", "-req", "-in", f"{name}.csr", *by, "-out", f"{name}.crt")
-
-    @staticmethod
-    def _new_key(name: str) -> list[str]:
-        return ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}.key"]
-
-    def _openssl(self, *command: str) -> None:
-        subprocess.run(["openssl", *command], cwd=self.folder, check=True, capture_output=True)
-
-    def server(self, *, wants_certificates: bool = False) -> PrivateRedis:
-        files = {"--tls-cert-file": "server.crt", "--tls-key-file": "server.key", "--tls-ca-cert-file": "ca.crt"}
-        extra = [word for option, name in files.items() for word in (option, str(self.folder / name))]
-        wanted = "yes" if wants_certificates else "no"
-        return PrivateRedis(extra=("--port", "0", "--tls-port", "{port}", *extra, "--tls-auth-clients", wanted))
+from tests.servers import PrivateRedis
+from tests.store.redis.certificates import Certificates
+from tests.store.redis.peers import AT_ONCE_S, Open, admin
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +55,7 @@ async def test_a_lost_connection_is_made_again(
 
 
 async def refused_at_once(open_at: Open, url: str, says: str) -> None:
-    peer = open_at(url, timeout_s=5)
+    peer = open_at(url, timeout_s=50)
     async with asyncio.timeout(AT_ONCE_S):
         with pytest.raises(StoreUnavailable, match=says) as refused:
             await peer.acquire(peer.ask("n"))
@@ -127,7 +90,7 @@ async def test_a_server_that_wants_a_certificate_gets_it(certificates: Certifica
         await refused_at_once(open_at, url_of(server, ssl_ca_certs=certificates.ca), "certificate required")
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_two_sides_of_which_one_speaks_tls_give_up_in_time(
     tls_redis: PrivateRedis, redis_server: PrivateRedis, open_at: Open
 ) -> None:

@@ -8,12 +8,12 @@ from functools import partial
 import pytest
 
 from inturn.errors import StoreUnavailable
-from inturn.services import PrivateCluster, PrivateRedis
-from inturn.store.redis.watch import MOST_PUBLISHED
-from tests.store.redis.topology.clusters import Move, name_in, names_at, slot_of_partition
+from inturn.store.redis.watch import MAX_PUBLISHED
+from tests.servers import PrivateCluster, PrivateRedis
 from tests.store.redis.peers import Open, RedisPeer, admin
 from tests.store.redis.proxy import Proxy
-from tests.store.world import until
+from tests.store.redis.topology.clusters import Move, name_in, names_at, slot_of_partition
+from tests.waiting import until
 
 
 async def connected(peer: RedisPeer, key: str) -> None:
@@ -134,11 +134,11 @@ async def test_what_cannot_be_sent_is_dropped_and_nothing_is_raised(
         heard: list[bytes] = []
         await watcher.store.subscribe("k", heard.append)
         await connected(publisher, "k")
-        for number in range(2 * MOST_PUBLISHED):
+        for number in range(2 * MAX_PUBLISHED):
             publisher.store.publish("k", b"%d" % number)
         await publisher.release(await publisher.hold("n"))
-        await until(lambda: len(heard) == MOST_PUBLISHED)
-        assert heard == [b"%d" % number for number in range(MOST_PUBLISHED)]
+        await until(lambda: len(heard) == MAX_PUBLISHED)
+        assert heard == [b"%d" % number for number in range(MAX_PUBLISHED)]
         proxy.answer("SPUBLISH", "NOPERM not you")
         publisher.store.publish("k", b"refused")
         publisher.store.publish("k", b"last")

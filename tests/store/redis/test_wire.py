@@ -25,7 +25,7 @@ def test_odd_names_are_packed_as_hiredis_packs_them(name: str) -> None:
     kept = Wire()
     keys = tuple(f"{key}:{name}" for key in KEYS)
     for token in ("t#1", name):
-        call = (load("acquire"), keys, ("ns:{0}:", name, 1, 30_000), (token, name, 1, 1_790_000_000_000))
+        call = (load("locks/acquire"), keys, ("ns:{0}:", name, 1, 30_000), (token, name, 1, 1_790_000_000_000))
         assert kept.call(*call) == packed(*call)
 
 
@@ -33,7 +33,7 @@ def test_odd_names_are_packed_as_hiredis_packs_them(name: str) -> None:
 def test_any_number_of_varying_arguments_is_counted(count: int) -> None:
     kept = Wire()
     for _ in range(2):
-        call = (load("beat"), KEYS, ("ns:{0}:", "process"), tuple(f"notice {n}" for n in range(count)))
+        call = (load("processes/beat"), KEYS, ("ns:{0}:", "process"), tuple(f"notice {n}" for n in range(count)))
         assert kept.call(*call) == packed(*call)
 
 
@@ -41,7 +41,7 @@ def test_calls_that_differ_in_anything_fixed_have_heads_of_their_own() -> None:
     kept = Wire()
     calls: list[tuple[Script, tuple[str, ...], tuple[Any, ...], tuple[Any, ...]]] = [
         (load(verb), (f"{prefix}lock:{name}",), (prefix, name, number), tail)
-        for verb in ("acquire", "release")
+        for verb in ("locks/acquire", "locks/release")
         for prefix in ("ns:{0}:", "ns:{1}:")
         for name in ("a", "b", "1")
         for number in (1, 12)
@@ -56,13 +56,13 @@ def test_more_names_than_are_kept_still_give_the_right_bytes(monkeypatch: pytest
     kept = Wire()
     for number in [*range(25), *range(25)]:
         name = f"lock-{number}"
-        call = (load("release"), (f"ns:{{0}}:lock:{name}",), ("ns:{0}:", name), (f"t#{number}", number))
+        call = (load("locks/release"), (f"ns:{{0}}:lock:{name}",), ("ns:{0}:", name), (f"t#{number}", number))
         assert kept.call(*call) == packed(*call)
         assert len(kept._kept) <= 10
 
 
 def test_the_call_with_the_source_in_it_carries_the_same_arguments() -> None:
-    script = load("release")
+    script = load("locks/release")
     arguments: tuple[Any, ...] = ("ns:{0}:", "名前", "t#1", 5)
     whole: tuple[Any, ...] = ("EVAL", script.source, 2, *KEYS, *arguments)
     assert Wire().whole_source(script, KEYS, arguments) == hiredis.pack_command(whole)
@@ -71,7 +71,7 @@ def test_the_call_with_the_source_in_it_carries_the_same_arguments() -> None:
 
 
 def test_a_guarded_call_names_a_key_of_its_partition_more_and_names_it_last() -> None:
-    script, kept = load("submit"), Wire(guarded=True)
+    script, kept = load("lanes/submit"), Wire(guarded=True)
     fixed, varying = ("ns:{7}:", "名前"), ("t#1", 5)
     for number in range(2):
         mark = f"ns:{{7}}:mark:{number}"
@@ -79,5 +79,5 @@ def test_a_guarded_call_names_a_key_of_its_partition_more_and_names_it_last() ->
         assert kept.call(script, KEYS, fixed, varying, mark) == packed(script, named, fixed, varying)
         whole: tuple[Any, ...] = ("EVAL", script.source, len(named), *named, *fixed, *varying)
         assert kept.whole_source(script, KEYS, (*fixed, *varying), mark) == hiredis.pack_command(whole)
-    other = load("beat")
+    other = load("processes/beat")
     assert kept.call(other, KEYS, fixed, varying) == packed(other, (*KEYS, "ns:{7}:never"), fixed, varying)

@@ -35,3 +35,13 @@ async def run(peer: Peer, verb: Callable[[Transaction], Any]) -> Any:
 
 def path_of(peer: Peer) -> Path:
     return Path(peer.store.url.removeprefix("sqlite:///").partition("?")[0])
+
+
+class Wall:
+    """A wall clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.ms = 1_800_000_000_000
+
+    def __call__(self) -> int:
+        return self.ms * 1000

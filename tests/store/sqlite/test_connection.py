@@ -11,8 +11,9 @@ import pytest
 from inturn.errors import SettingsError, StoreUnavailable
 from inturn.store.protocol import Released
 from inturn.store.sqlite.store import SqliteStore
-from tests.store.sqlite.opener import ME, Opener, path_of, run
-from tests.store.world import Peer, until
+from tests.store.sqlite.opener import ME, Opener, Wall, path_of, run
+from tests.store.world import Peer
+from tests.waiting import until
 
 
 @pytest.mark.parametrize(
@@ -122,14 +123,6 @@ async def test_many_processes_may_make_the_file_at_once(open_peer: Opener) -> No
     await asyncio.gather(*(peer.store.check() for peer in peers))
     answers = await asyncio.gather(*(peer.acquire(peer.ask("n")) for peer in peers))
     assert sorted(answer.status for answer in answers) == ["granted"] + ["waiting"] * 11
-
-
-class Wall:
-    def __init__(self) -> None:
-        self.ms = 1_800_000_000_000
-
-    def __call__(self) -> int:
-        return self.ms * 1000
 
 
 async def test_a_wall_clock_that_goes_back_stops_time_but_no_fence(open_peer: Opener) -> None:

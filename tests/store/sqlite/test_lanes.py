@@ -9,21 +9,15 @@ from typing import Any
 
 import pytest
 
-from inturn.store.sqlite import beat, inbox, lane_verbs, lane_work, verbs
+from inturn.store.sqlite import inbox, lanes, locks, processes, workers
 from inturn.store.sqlite.calls import Calls, Job
 from inturn.store.sqlite.transaction import Transaction
-from tests.store.sqlite.opener import Opener, run
-from tests.store.world import KEEP_MS, WINDOW_MS, Peer, until, work
+from inturn.store.sqlite.writer import is_moot
+from tests.store.sqlite.opener import Opener, Wall, run
+from tests.store.world import KEEP_MS, WINDOW_MS, Peer, work
+from tests.waiting import until
 
 OTHER = f"host:{os.getpid()}:other"
-
-
-class Wall:
-    def __init__(self) -> None:
-        self.ms = 1_800_000_000_000
-
-    def __call__(self) -> int:
-        return self.ms * 1000
 
 
 async def rows(peer: Peer, sql: str, *values: Any) -> list[Any]:
@@ -89,7 +83,7 @@ async def test_who_waits_for_a_notice_looks_often(open_peer: Opener, monkeypatch
 async def test_what_has_expired_is_not_read_and_is_deleted_by_beats(
     open_peer: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(beat, "EXPIRED_AT_ONCE", 2)
+    monkeypatch.setattr(processes, "MAX_EXPIRED", 2)
     wall = Wall()
     peer = open_peer(wall=wall)
     for number in range(5):
@@ -178,7 +172,7 @@ def test_what_would_be_given_to_a_closed_loop_is_moot() -> None:
 
     async def ask() -> list[Job]:
         calls = Calls("here", lambda jobs: None, 5.0)
-        asked = (verbs.acquire, lane_verbs.begin, lane_work.claim, lane_verbs.commit, lane_verbs.submit)
+        asked = (locks.acquire, lanes.begin, workers.claim, lanes.commit, lanes.submit)
         return [Job(calls, verb, (), 0.0) for verb in asked]
 
-    assert [job.is_moot() for job in asyncio.run(ask())] == [True, True, True, False, False]
+    assert [is_moot(job) for job in asyncio.run(ask())] == [True, True, True, False, False]

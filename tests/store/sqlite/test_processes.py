@@ -11,7 +11,7 @@ import time
 import pytest
 
 from tests.store.sqlite.opener import Opener, run
-from tests.store.world import until
+from tests.waiting import until
 
 WAITER = """
 import asyncio, os, sys
@@ -74,7 +74,7 @@ async def test_a_waiter_that_lives_gets_a_provisional_grant(open_peer: Opener) -
     assert [holder.owner for holder in view.holders] == ["child"]
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_another_process_is_woken_within_milliseconds(open_peer: Opener) -> None:
     peer, other = open_peer(), open_peer(process="host:1:other")
     took = []

@@ -19,7 +19,7 @@ def make_version_1(peer: Peer) -> None:
     """As version 1 left it, with a lock that is held in it."""
     connection = sqlite3.connect(path_of(peer))
     connection.execute("PRAGMA journal_mode = WAL")
-    connection.executescript((files("inturn.store.sqlite") / "schema.sql").read_text("utf-8"))
+    connection.executescript((files("inturn.store.sqlite") / "schema/schema.sql").read_text("utf-8"))
     connection.execute("INSERT INTO store VALUES (1, 'inturn', 1000, 1000, 1000, '')")
     connection.execute("INSERT INTO grants VALUES ('n', ?, 'me', 1, 1000, 1000, 0, 0, 0, 1, 1, NULL)", (HELD,))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -69,7 +69,7 @@ def make_version_2(peer: Peer) -> None:
     """As version 2 left it: a message that waits, one that has failed before, one that runs, and a dead letter."""
     make_version_1(peer)
     connection = sqlite3.connect(path_of(peer))
-    connection.executescript((files("inturn.store.sqlite") / "lanes.sql").read_text("utf-8"))
+    connection.executescript((files("inturn.store.sqlite") / "schema/lanes.sql").read_text("utf-8"))
     lanes = "INSERT INTO lanes VALUES (?, ?, ?, 30000, ?, 0, 0, ?, '', '', ?, ?, 60000, '', ?, ?)"
     connection.execute(lanes, ("waits", "", 0, 0, "", "work", 3, 2, None))
     connection.execute(lanes, ("runs", HELD, 4, 2**60, work("r"), "", None, 0, 2**60))

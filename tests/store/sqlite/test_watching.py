@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -10,10 +11,14 @@ from typing import Any
 
 import pytest
 
-from inturn.store.sqlite import asides, watching
-from inturn.store.sqlite.ears import MOST_UNHEARD, Ear
+from inturn.store.lane import Rule
+from inturn.store.sqlite import advance, arrive, lanes
+from inturn.store.sqlite import watch as watch_module
+from inturn.store.sqlite.transaction import Transaction
+from inturn.store.sqlite.watch import MAX_UNCALLED, Watcher, announce
 from tests.store.sqlite.opener import Opener, run
-from tests.store.world import Peer, until
+from tests.store.world import Peer
+from tests.waiting import until
 
 OTHER = "host:1:other"
 
@@ -96,7 +101,7 @@ async def test_a_process_that_departs_is_forgotten(open_peer: Opener) -> None:
 
 async def test_a_process_that_says_no_more_that_it_watches_is_forgotten(open_peer: Opener) -> None:
     peer = open_peer()
-    await run(peer, lambda tx: watching.watch(tx, OTHER, ["k"]))
+    await run(peer, lambda tx: watch_module.watch(tx, OTHER, ["k"]))
     await run(peer, lambda tx: tx.execute("UPDATE watching SET until = ?", (tx.now,)))
     await peer.put("k", "m")
     await peer.claim_one()
@@ -109,10 +114,10 @@ async def test_a_process_that_says_no_more_that_it_watches_is_forgotten(open_pee
 async def test_a_process_that_was_forgotten_is_told_that_it_may_have_missed_something(
     open_peer: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asides, "RENEW_S", 0.01)
+    monkeypatch.setattr(watch_module, "RENEW_S", 0.01)
     peer, watcher = open_peer(), open_peer(process=OTHER)
     heard, _ = await watch(watcher, "k")
-    await run(peer, lambda tx: watching.forget_process(tx, OTHER))
+    await run(peer, lambda tx: watch_module.forget_process(tx, OTHER))
     await until(lambda: heard)
     assert heard == [b""]
     peer.store.publish("k", b"now")
@@ -143,13 +148,13 @@ async def test_what_was_heard_is_forgotten_before_it_is_too_much(open_peer: Open
     heard, _ = await watch(watcher, "k")
     await peer.store.check()
     said: list[bytes] = []
-    for number in range(3 * watching.MOST_UNHEARD):
+    for number in range(3 * watch_module.MAX_UNHEARD):
         said.append(b"chunk %d" % number)
         peer.store.publish("k", said[-1])
         if number % 100 == 99:
             await until(lambda: len(heard) == len(said))
     assert heard == said
-    await until_none_but(peer, asides.MOST_HEARD)
+    await until_none_but(peer, watch_module.MAX_READ)
 
 
 async def until_none_but(peer: Peer, most: int) -> None:
@@ -158,14 +163,18 @@ async def until_none_but(peer: Peer, most: int) -> None:
             await asyncio.sleep(0.002)
 
 
-async def test_a_process_that_does_not_listen_is_told_only_that_it_missed_something(open_peer: Opener) -> None:
+async def test_a_process_that_does_not_listen_is_told_that_it_missed_something_and_the_newest(
+    open_peer: Opener,
+) -> None:
     peer = open_peer()
-    await run(peer, lambda tx: watching.watch(tx, OTHER, ["k"]))
-    for _ in range(watching.MOST_UNHEARD + 1):
-        await run(peer, lambda tx: watching.say(tx, "k", b"chunk"))
-    assert await rows(peer, "SELECT process, key, text FROM heard") == [(OTHER, "", b"")]
+    await run(peer, lambda tx: watch_module.watch(tx, OTHER, ["k"]))
+    for _ in range(watch_module.MAX_UNHEARD):
+        await run(peer, lambda tx: watch_module.say(tx, "k", b"chunk"))
+    await run(peer, lambda tx: watch_module.say(tx, "k", b"commit"))
+    found = await rows(peer, "SELECT process, key, text FROM heard ORDER BY number")
+    assert found == [(OTHER, "", b""), (OTHER, "k", b"commit")]
     await run(peer, lambda tx: tx.execute("UPDATE heard SET said = 0"))
-    await run(peer, lambda tx: watching.say(tx, "k", b"chunk"))
+    await run(peer, lambda tx: watch_module.say(tx, "k", b"chunk"))
     await peer.beat()
     found = await rows(peer, "SELECT process, key, text FROM heard ORDER BY number")
     assert found == [(OTHER, "k", b"chunk"), (OTHER, "", b"")]
@@ -182,29 +191,29 @@ async def test_what_is_published_while_too_much_is_under_way_is_dropped(open_pee
     await peer.store.check()
     writer = peer.store.writer  # type: ignore[attr-defined]
     assert writer.hold_still()  # its thread waits for us
-    for number in range(asides.MOST_UNDER_WAY + 500):
+    for number in range(watch_module.MAX_UNDER_WAY + 500):
         peer.store.publish("k", b"chunk %d" % number)
     writer.go_on()
     await until(lambda: len(heard) >= 1)
-    await until(lambda: writer._asides._under_way == 0)
+    await until(lambda: writer._relay._under_way == 0)
     peer.store.publish("k", b"now")
     await until(lambda: heard[-2:] == [b"", b"now"])
-    assert len(heard) <= asides.MOST_UNDER_WAY + 2
+    assert len(heard) <= watch_module.MAX_UNDER_WAY + 2
 
 
 async def test_a_listener_on_a_blocked_loop_blocks_nobody_and_misses_what_is_too_much() -> None:
     heard: list[bytes] = []
-    ear = Ear("k", heard.append)
+    watcher = Watcher("k", heard.append)
 
     def speak() -> None:
-        for number in range(MOST_UNHEARD + 10):
-            ear.hear(b"%d" % number)
+        for number in range(MAX_UNCALLED + 10):
+            watcher.hear(b"%d" % number)
 
     thread = threading.Thread(target=speak)
     thread.start()
     thread.join(5)  # our loop does not run meanwhile
     await until(lambda: heard)
-    assert heard == [b"", *(b"%d" % number for number in range(MOST_UNHEARD, MOST_UNHEARD + 10))]
+    assert heard == [b"", *(b"%d" % number for number in range(MAX_UNCALLED, MAX_UNCALLED + 10))]
 
 
 async def test_a_listener_that_fails_does_not_stop_the_others(open_peer: Opener) -> None:
@@ -217,3 +226,61 @@ async def test_a_listener_that_fails_does_not_stop_the_others(open_peer: Opener)
     heard, _ = await watch(peer, "k")
     peer.store.publish("k", b"1")
     await until(lambda: heard == [b"1"])
+
+
+async def statements_of_all_transitions(peer: Peer, key: str) -> list[str]:
+    """What is executed inside of transactions while turns of this lane begin, commit, fail, go back and are lost."""
+    statements: list[str] = []
+    is_inside = False
+
+    def trace(statement: str) -> None:
+        nonlocal is_inside
+        is_inside = is_inside or statement.startswith("BEGIN")
+        if is_inside:
+            statements.append(statement)
+        is_inside = is_inside and not statement.startswith("COMMIT")
+
+    await run(peer, lambda tx: tx.connection.set_trace_callback(trace))
+    await peer.done(await peer.begin(key))
+    await peer.leave(await peer.begin(key))
+    await peer.put(key, "a", "b")
+    await peer.fail(await peer.claim_one(), "retry")
+    await peer.fail(await peer.claim_one(), "back")
+    turn = await peer.claim_one()
+    await peer.put(key, "c", rule=Rule("rollback"))
+    await peer.fail(turn, "back")
+    await peer.done(await peer.claim_one())
+    await peer.put(key, "d")
+    await peer.claim_one()
+    await peer.store.clear(key)
+    await run(peer, lambda tx: tx.connection.set_trace_callback(None))
+    return statements
+
+
+async def test_a_write_to_a_lane_that_nobody_watches_pays_nothing_for_watchers(
+    open_peer: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither while nobody watches anything, nor while another lane is watched. A lane that is watched does pay."""
+    peer, watcher = open_peer(), open_peer(process=OTHER)
+    told: list[str] = []
+
+    def told_of(tx: Transaction, key: str, what: str, fence: int, rest: str) -> None:
+        told.append(what)
+        announce(tx, key, what, fence, rest)
+
+    for module in (advance, arrive, lanes):
+        monkeypatch.setattr(module, "announce", told_of)
+    nobody = await statements_of_all_transitions(peer, "k1")
+    assert await run(peer, lambda tx: (tx.audience, tx.heard, tx.unheard)) == ({}, (), None)
+    heard, stop = await watch(watcher, "watched")
+    elsewhere = await statements_of_all_transitions(peer, "k2")
+    assert told == []  # not even a text was built
+    assert len(elsewhere) == len(nobody)
+    is_of_watchers = re.compile(r"(FROM|INTO|UPDATE) (heard|watching)\b")
+    assert not [statement for statement in nobody + elsewhere if is_of_watchers.search(statement)]
+
+    here = await statements_of_all_transitions(peer, "watched")
+    assert len(here) > len(nobody)
+    await until(lambda: len(heard) == len(told))
+    assert set(told) == {"begin", "commit", "fail", "back", "interrupt", "lost"}
+    await stop()

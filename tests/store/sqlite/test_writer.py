@@ -30,7 +30,7 @@ async def test_calls_that_wait_together_are_one_transaction(open_peer: Opener) -
 
 async def test_more_calls_than_a_batch_takes_are_answered_in_order(open_peer: Opener) -> None:
     peer = open_peer()
-    count = writer_module.BATCH * 2 + 10
+    count = writer_module.MAX_BATCH * 2 + 10
     answers = await asyncio.gather(*(peer.acquire(peer.ask("n")) for _ in range(count)))
     arrivals = [answer.arrival for answer in answers]
     assert arrivals == sorted(arrivals)
@@ -113,7 +113,7 @@ async def test_a_listener_that_fails_does_not_end_the_writer(
     assert "a listener failed" in caplog.text
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_a_database_that_another_keeps_locked_is_unavailable_in_time(open_peer: Opener) -> None:
     peer = open_peer(timeout_s=0.3)
     await peer.store.check()
@@ -134,7 +134,7 @@ async def test_a_database_that_another_keeps_locked_is_unavailable_in_time(open_
     await peer.hold("n0")
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_a_file_that_is_locked_while_it_is_opened_is_unavailable_in_time(open_peer: Opener) -> None:
     first = open_peer()
     await first.store.check()

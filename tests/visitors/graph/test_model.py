@@ -8,45 +8,14 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from inturn.conversations.graph.model import Graph, load_graph
-from inturn.visitors.projects import ProjectSettings
 from inturn.errors import DefinitionError
-
-
-def node(name: str, kind: str, **more: Any) -> dict[str, Any]:
-    return {"id": name, "type": kind, **more}
-
-
-def edges(*pairs: str) -> list[dict[str, str]]:
-    """`"a > b"`, or `"a > b : label"`."""
-    made = []
-    for pair in pairs:
-        ends, _, label = pair.partition(" : ")
-        source, _, target = ends.partition(" > ")
-        made.append({"source": source, "target": target, "label": label})
-    return made
-
+from inturn.visitors.graph.model import Graph, load_graph
+from inturn.visitors.projects import ProjectSettings
+from tests.visitors.graph.graphs import END, RIGHT, START, edges, node
 
 DEEP: list[Any] = []
 for _ in range(50):
     DEEP = [DEEP]
-
-START, END = node("s", "start"), node("e", "end")
-RIGHT = {
-    "nodes": [
-        START,
-        node("ask", "message", text="Your name?", wait=True, save_as="name"),
-        node("c", "condition", field="text", op="matches", value="^[A-Z]"),
-        node("w", "switch", field="name", cases=["Ada", "Ben"]),
-        node("t", "tool", tool="look_up", arguments={"name": "{name}"}, save_as="found"),
-        node("ai", "ai", instructions="Help {name}."),
-        END,
-    ],
-    "edges": edges(
-        "s > ask", "ask > c", "c > w : true", "c > ask : false", "w > t : Ada", "w > ai : Ben", "w > e : default",
-        "t > ai", "ai > e",
-    ),
-}  # fmt: skip
 
 
 def test_a_right_one_is_loaded_from_json_or_a_mapping() -> None:
@@ -60,13 +29,13 @@ def test_a_right_one_is_loaded_from_json_or_a_mapping() -> None:
     [
         ([END], [], "no start node"),
         ([START, node("s2", "start"), END], ["s > e", "s2 > e"], "node 's2': is a second start"),
-        ([START, END, END], ["s > e"], "node 'e': there are 2 nodes of this id"),
+        ([START, END, END], ["s > e"], "node 'e': there are 2 nodes with this id"),
         ([START, END], ["s > nowhere"], "node 's': its edge '' leads to 'nowhere'"),
-        ([START, END], ["s > e", "ghost > e"], "node 'ghost': an edge to 'e' begins there"),
+        ([START, END], ["s > e", "ghost > e"], "node 'ghost': an edge to 'e' starts there"),
         ([START, END], [], "node 's': has no edge, and only an end may lead nowhere"),
         ([START, END], ["s > e", "s > e"], "node 's': has 2 edges ''"),
         ([START, END], ["s > e", "e > s"], "node 'e': has an edge ''; a node of type end has none"),
-        ([START, END, node("m", "message", text="hi")], ["s > e", "m > e"], "node 'm': no way leads there"),
+        ([START, END, node("m", "message", text="hi")], ["s > e", "m > e"], "node 'm': cannot be reached from 's'"),
         ([START, END, node("m", "message", text="hi", save_as="x")], ["s > m", "m > e"], "node 'm': save_as keeps"),
         ([START, END, node("t", "tool", tool="x", save_as="text")], ["s > t", "t > e"], "node 't': save_as 'text'"),
         ([START, END, node("c", "condition", field="x", op="exists")], ["s > c", "c > e : true"],
@@ -74,17 +43,17 @@ def test_a_right_one_is_loaded_from_json_or_a_mapping() -> None:
         ([START, END, node("c", "condition", field="x", op="exists")],
          ["s > c", "c > e : true", "c > e : false", "c > e : perhaps"], "node 'c': has an edge 'perhaps'"),
         ([START, END, node("c", "condition", field="x", op="matches", value="(")],
-         ["s > c", "c > e : true", "c > e : false"], "node 'c': value '(': is no regular expression"),
+         ["s > c", "c > e : true", "c > e : false"], "node 'c': value '(': is not a regular expression"),
         ([START, END, node("c", "condition", field="x", op="less", value="ten")],
          ["s > c", "c > e : true", "c > e : false"], "node 'c': value 'ten': less compares with a number"),
         ([START, END, node("c", "condition", field="x", op="matches", value="a(?=b)")],
          ["s > c", "c > e : true", "c > e : false"], "look-around, including look-ahead and look-behind, is not"),
         ([START, END, node("c", "condition", field="x", op="matches", value="a{1000}{1000}{1000}")],
-         ["s > c", "c > e : true", "c > e : false"], "node 'c': value 'a{1000}{1000}{1000}': is no regular expression"),
+         ["s > c", "c > e : true", "c > e : false"], "node 'c': value 'a{1000}{1000}{1000}': is not a regular"),
         ([START, END, node("c", "condition", field="x", op="equals", value=float("nan"))],
-         ["s > c", "c > e : true", "c > e : false"], "node 'c': value: holds what is no plain JSON"),
+         ["s > c", "c > e : true", "c > e : false"], "node 'c': value: holds what is not plain JSON"),
         ([START, END, node("t", "tool", tool="x", arguments={"a": ["\ud83d"]})], ["s > t", "t > e"],
-         "node 't': arguments: holds what is no plain JSON"),
+         "node 't': arguments: holds what is not plain JSON"),
         ([START, END, node("t", "tool", tool="x", arguments={"a": DEEP})], ["s > t", "t > e"],
          "node 't': arguments: is nested deeper than 24"),
         ([START, END, node("w", "switch", field="x", cases=["a"])], ["s > w", "w > e : a"],
@@ -94,7 +63,7 @@ def test_a_right_one_is_loaded_from_json_or_a_mapping() -> None:
         ([START, END, node("w", "switch", field="x", cases=[str(n) for n in range(11)])],
          ["s > w", "w > e : default", *(f"w > e : {n}" for n in range(11))], "node 'w': has 11 cases"),
         ([START, END, node("w", "switch", field="x", cases=["a", "A "])],
-         ["s > w", "w > e : a", "w > e : A ", "w > e : default"], "node 'w': the case 'a' stands there twice"),
+         ["s > w", "w > e : a", "w > e : A ", "w > e : default"], "node 'w': the case 'a' is listed twice"),
         ([START, END, node("w", "switch", field="x", cases=["default"])],
          ["s > w", "w > e : default"], "node 'w': a case must not be empty, and 'default'"),
         ([START, END, node("m", "message")], ["s > m", "m > e"], "node 'm': text: Field required"),

@@ -10,24 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inturn import InTurn
+from inturn.errors import AgentUnavailable, GraphTooDeep
+from inturn.http.problems import CATALOGUE
+from inturn.testing import drain
 from inturn.visitors.chat import Change
-from inturn.conversations.graph.compare import OPERATORS
-from inturn.conversations.graph.fill import fill_text, fill_value
-from inturn.conversations.graph.model import load_graph
-from inturn.visitors.graph.walk import ToolContext
+from inturn.visitors.graph.model import load_graph
+from inturn.visitors.graph.walk import MAX_STEPS, OPERATORS, ToolContext, fill_text, fill_value
 from inturn.visitors.patch import difference
 from inturn.visitors.projects import ProjectSettings
 from inturn.visitors.responder import VisitorResponder
-from inturn.errors import AgentUnavailable, WorkflowTooDeep
-from inturn.testing import drain
-from tests.visitors.conftest import MakeApp
-from tests.visitors.graph.test_model import END, START, edges, node
+from tests.conftest import MakeApp
+from tests.visitors.graph.graphs import START, edges, graph, node, state, talk
 from tests.visitors.world import Recorder, answers, chat_of, outcomes, said, set_up
-
-
-def graph(nodes: list[dict[str, Any]], *ways: str) -> Any:
-    return load_graph({"nodes": [START, *nodes, END], "edges": edges(*ways)})
-
 
 INTAKE = graph(
     [
@@ -43,19 +37,6 @@ INTAKE = graph(
 )  # fmt: skip
 
 
-async def talk(responder: VisitorResponder, *texts: str) -> list[str | None]:
-    told = []
-    for text in texts:
-        number = len((await chat_of(responder)).messages)
-        answer = await responder.handle_visitor_message(said(number, text))
-        told.append(None if answer is None else answer.text)
-    return told
-
-
-async def state(responder: VisitorResponder) -> Any:
-    return (await chat_of(responder)).metadata["workflow_state"]
-
-
 async def test_it_rests_resumes_branches_and_ends(make_app: MakeApp, agent: Recorder) -> None:
     first, second = VisitorResponder(make_app(), agent), VisitorResponder(make_app(), agent)
     await set_up(first, graph=INTAKE)
@@ -68,7 +49,7 @@ async def test_it_rests_resumes_branches_and_ends(make_app: MakeApp, agent: Reco
     assert await talk(first, "again") == ["Your name?"], "after the end it starts again"
     assert (await state(first))["fields"] == {}
     assert agent.asked == []
-    assert {message.agent for message in (await chat_of(first)).messages} == {"", "workflow"}
+    assert {message.agent for message in (await chat_of(first)).messages} == {"", "graph"}
 
 
 async def test_an_ai_node_asks_the_agent(app: InTurn, agent: Recorder) -> None:
@@ -136,12 +117,16 @@ async def test_a_way_without_rest_is_too_deep(app: InTurn, agent: Recorder) -> N
     responder = VisitorResponder(app, agent)
     nodes = [START, node("a", "message", text="x"), node("b", "message", text="y")]
     await set_up(responder, graph=load_graph({"nodes": nodes, "edges": edges("s > a", "a > b", "b > a")}))
-    with pytest.raises(WorkflowTooDeep) as deep:
+    with pytest.raises(GraphTooDeep) as deep:
         await responder.handle_visitor_message(said(1))
     assert deep.value.path[:3] == ["s", "a", "b"]
     assert len(deep.value.path) == 21
     assert await outcomes(responder) == {"m1": "failed"}
     assert (await chat_of(responder)).metadata == {}
+
+
+def test_the_documented_problem_names_the_real_limit() -> None:
+    assert f"more than {MAX_STEPS} nodes" in CATALOGUE["graph-too-deep"].detail
 
 
 async def test_twenty_nodes_are_not_too_deep(app: InTurn, agent: Recorder) -> None:
@@ -177,7 +162,7 @@ async def test_a_graph_that_changed_underneath_starts_again(
     other = graph([node("new", "message", text="All new", wait=True)], "s > new", "new > e")
     await responder.projects.put("p1", ProjectSettings(graph=other))
     assert await talk(responder, "Ada") == ["All new"]
-    assert "starts again" in caplog.text
+    assert "starting again" in caplog.text
 
 
 async def test_a_walk_that_says_nothing_moves_all_the_same(app: InTurn, agent: Recorder) -> None:

@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 
 from inturn import InTurn
+from inturn.errors import BadMessage, DefinitionError, TooLarge
 from inturn.visitors.chat import Change
-from inturn.conversations.graph.model import load_graph
+from inturn.visitors.graph.model import load_graph
 from inturn.visitors.graph.walk import ToolContext
 from inturn.visitors.patch import difference
 from inturn.visitors.projects import ProjectSettings
 from inturn.visitors.responder import VisitorResponder
-from inturn.errors import BadMessage, DefinitionError, TooLarge
-from tests.visitors.graph.test_model import START, edges, node
-from tests.visitors.graph.test_walk import graph, state, talk
+from tests.visitors.graph.graphs import START, edges, graph, node, state, talk
 from tests.visitors.world import Recorder, chat_of, outcomes, said, set_up
 
 
@@ -140,16 +139,16 @@ async def test_tools_get_copies(app: InTurn, agent: Recorder) -> None:
         (object(), BadMessage), (10**200, BadMessage), ([[[]]] * 3000, BadMessage),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("how", ["answered", "put into its fields"])
+@pytest.mark.parametrize("how", ["returned", "put into its fields"])
 async def test_odd_values_of_tools_are_kept_as_json_or_refused_with_the_node(
     app: InTurn, agent: Recorder, given: Any, kept: Any, how: str
 ) -> None:
     def odd(arguments: dict[str, Any], context: ToolContext) -> Any:
-        if how != "answered":
+        if how != "returned":
             context.fields["odd"] = given
-        return given if how == "answered" else None
+        return given if how == "returned" else None
 
-    named = {"save_as": "odd"} if how == "answered" else {}
+    named = {"save_as": "odd"} if how == "returned" else {}
     responder = VisitorResponder(app, agent, tools={"odd": odd})
     await set_up(responder, graph=graph([node("t", "tool", tool="odd", **named)], "s > t", "t > e"))
     if kept is BadMessage:

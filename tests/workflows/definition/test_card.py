@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from inturn.workflows.definition.card import card_of
-from inturn.workflows.definition.model import StepDefinition
 from inturn.workflows.definition.load import default_definition
+from inturn.workflows.definition.model import StepDefinition
 
 STEP = {
     "id": "s", "title": "Step", "prompt": "P.",

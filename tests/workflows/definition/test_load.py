@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,8 +25,8 @@ steps:
         choices: [Yes, No, 2026-11-30]
         required: no
 """
-NODE = "is no YAML: while parsing a flow node"
-TOKEN = "is no YAML: while scanning for the next token"
+NODE = "is not YAML: while parsing a flow node"
+TOKEN = "is not YAML: while scanning for the next token"
 SYSTEM = "tag:yaml.org,2002:python/object/apply:os.system"
 
 
@@ -85,17 +87,17 @@ steps:
         "4: steps[0].prompt: is missing",
         "6: steps[0].promt: is not known here; did you mean prompt?",
         "9: steps[0].fields[0].type: must be one of text, number, integer, date, email, boolean, choice",
-        "11: steps[0].fields[1].choices[0]: must be a text; put it in quotes: '1'",
+        "11: steps[0].fields[1].choices[0]: must be text; put it in quotes: '1'",
         "12: steps[0].fields[1].required: must be true or false",
         "14: steps[1].title: must not be empty",
-        "18: steps[1].fields[0].pattern: is no regular expression that can be used here: unclosed group",
+        "18: steps[1].fields[0].pattern: is not a regular expression that can be used here: unclosed group",
         "19: steps[1].card: must be a mapping of names to values",
     ]
 
 
 def test_json_problems_have_lines_too(tmp_path: Path) -> None:
     text = '{\n\t"id": "a",\n\t"title": "A",\n\t"steps": [\n\t\t{"id": "s",\n\t\t "title": 5, "prompt": "p"}]}'
-    assert problems(tmp_path, text, "a.json") == ["6: steps[0].title: must be a text; put it in quotes: '5'"]
+    assert problems(tmp_path, text, "a.json") == ["6: steps[0].title: must be text; put it in quotes: '5'"]
     assert problems(tmp_path, '{"id": "a",\n "id": "b"}', "b.json")[0] == "1: title: is missing"
     assert "2: id: is written twice, first on line 1" in problems(tmp_path, '{"id": "a",\n "id": "b"}', "b.json")
 
@@ -115,18 +117,18 @@ def test_names_that_are_used_twice_are_told_where(tmp_path: Path) -> None:
         ("# nothing\n", "1: is empty: write down a workflow, with id, title and steps"),
         ("- a\n- b\n", "1: must be a mapping with id, title and steps"),
         ("id: a\nid: b\n", "2: id: is written twice, first on line 1"),
-        ("id: a\n---\nid: b\n", "2: a second document begins here: keep one workflow in one file"),
+        ("id: a\n---\nid: b\n", "2: a second document begins here: keep one workflow per file"),
         ("id: a\ntitle: [\n", f"3: {NODE}, expected the node content, but found '<stream end>'"),
         ("id: a\n\ttitle: b\n", f"2: {TOKEN}, found character '\\t' that cannot start any token"),
         ("id: !!python/object/apply:os.system ['true']\n", f"1: the tag '{SYSTEM}' is not allowed"),
         ("id: !mine x\n", "1: the tag '!mine' is not allowed"),
-        ("id: a\n? [x]\n: y\n", "2: a name must be a text"),
-        ("a: &a [*a]\n", "1: an alias stands inside of what it repeats"),
-        ("id: *b\n", "1: is no YAML: found undefined alias 'b'"),
+        ("id: a\n? [x]\n: y\n", "2: a name must be text"),
+        ("a: &a [*a]\n", "1: an alias is inside of what it repeats"),
+        ("id: *b\n", "1: is not YAML: found undefined alias 'b'"),
         ("id: " + "[" * 5000, "1: is nested more than 32 levels deep"),
         ("a: &a x\nb: [" + "*a, " * 101 + "]\n", "2: has more than 100 aliases: write things out"),
         (b"id: a\ntitle: \xff\n", "2: is not UTF-8"),
-        ("id: a\ntitle: \x01\n", "2: is no YAML: the character '\\x01' is not allowed"),
+        ("id: a\ntitle: \x01\n", "2: is not YAML: the character '\\x01' is not allowed"),
         ("x" * (256 * 1024 + 1), "is larger than 256 KiB"),
     ],
     ids=lambda text: repr(text[:20]),
@@ -154,8 +156,8 @@ def test_a_file_that_holds_too_much_is_not_read_to_its_end(tmp_path: Path, begin
     ("text", "problem"),
     [
         ("", "1: is empty: write down a workflow, with id, title and steps"),
-        ('{"id": "a",\n}', "2: is no JSON: expecting property name enclosed in double quotes"),
-        ('{"id": NaN}', "is no JSON: NaN is not allowed"),
+        ('{"id": "a",\n}', "2: is not JSON: expecting property name enclosed in double quotes"),
+        ('{"id": NaN}', "is not JSON: NaN is not allowed"),
         ("[" * 100_000, "is nested more than 32 levels deep"),
         ("[" * 40 + "]" * 40, "1: is nested more than 32 levels deep"),
         ("[1]", "1: must be a mapping with id, title and steps"),
@@ -206,6 +208,37 @@ def test_the_shipped_workflow_is_a_whole_intake() -> None:
 
 
 def test_the_definition_of_the_docs_can_be_used(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "workflows.md").read_text("utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "workflows.md").read_text("utf-8")
     (tmp_path / "pizza.yaml").write_text(page.partition("```yaml\n")[2].partition("```")[0])
     assert load_definition(tmp_path / "pizza.yaml").by_name["kind"].choices == ("Margherita", "Funghi", "Diavola")
+
+
+WITHOUT_YAML = """
+import sys
+sys.modules["yaml"] = None
+import inturn.workflows.orchestrator
+from inturn.workflows import default_definition, load_definition
+print(load_definition("a.json").id)
+from inturn.agents import OfflineAgent
+
+OfflineAgent()  # it needs the packaged example only for free chat without a definition
+for load in (lambda: load_definition("a.yaml"), default_definition):
+    try:
+        load()
+    except Exception as error:
+        print(type(error).__name__, error)
+"""
+
+
+def test_without_pyyaml_json_is_read_and_yaml_names_the_extra(tmp_path: Path) -> None:
+    step = {"id": "first", "title": "First", "prompt": "P"}
+    (tmp_path / "a.json").write_text(json.dumps({"id": "intake", "title": "Intake", "steps": [step]}))
+    (tmp_path / "a.yaml").write_text("id: a\n")
+    run = [sys.executable, "-c", WITHOUT_YAML]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path)
+    needs = "needs the extra 'workflows': pip install 'inturn[workflows]'"
+    assert done.stdout.splitlines() == [
+        "intake",
+        f"MissingExtra a workflow definition in YAML (unlike one in JSON) {needs}",
+        f"MissingExtra the packaged example support_intake.yaml (unlike a definition of your own in JSON) {needs}",
+    ]

@@ -123,7 +123,7 @@ def test_a_pattern_is_held_against_the_whole_text_whatever_it_consists_of() -> N
 
 @pytest.mark.parametrize("pattern", [r"(?=a)b", r"(a)\1", "a)(b", r"(\w{100}){100}"])
 def test_a_pattern_that_the_engine_cannot_take_is_refused_with_the_definition(pattern: str) -> None:
-    with pytest.raises(ValueError, match="pattern: is no regular expression that can be used here"):
+    with pytest.raises(ValueError, match="pattern: is not a regular expression that can be used here"):
         field(pattern=pattern)
 
 
@@ -196,3 +196,15 @@ def test_it_never_changes() -> None:
 def test_a_field_without_a_label_is_called_by_its_name() -> None:
     assert field(name="affected_users").title == "affected users"
     assert field(label="People affected").title == "People affected"
+
+
+@pytest.mark.parametrize("name", ["action", "cardId", "reply", "nextAction", "data"])
+def test_a_field_may_not_have_a_name_that_means_something_else(name: str) -> None:
+    with pytest.raises(ValueError, match="has another meaning"):
+        FieldDefinition(name=name)
+
+
+@pytest.mark.parametrize("name", ["confirm", "completed"])
+def test_a_step_may_not_be_named_like_a_phase(name: str) -> None:
+    with pytest.raises(ValueError, match="name of a phase"):
+        StepDefinition(id=name, title="t", prompt="p")

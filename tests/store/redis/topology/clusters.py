@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from inturn.services import ClusterNode, PrivateCluster
-from inturn.store.redis.topology.slots import slot_of
 from inturn.store.redis.store import RedisStore
+from inturn.store.redis.topology.slots import slot_of
+from tests.servers import ClusterNode, PrivateCluster
 
 
 def name_in(store: RedisStore, partition: int, text: str = "n") -> str:

@@ -9,11 +9,11 @@ from contextlib import ExitStack
 import pytest
 
 from inturn.errors import StoreUnavailable
-from inturn.services import PrivateRedis, free_port
 from inturn.store import clock
+from tests.servers import PrivateRedis, free_port
 from tests.store.redis.peers import Open, RedisPeer, admin, started
 from tests.store.redis.proxy import Proxy
-from tests.store.world import until
+from tests.waiting import until
 
 SLOTS = 16384
 
@@ -140,7 +140,7 @@ def _errors(node: Node) -> dict[str, object]:
     return errors
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_a_slot_that_nobody_serves_is_given_up_in_time_and_taken_up_again(open_at: Open) -> None:
     with ExitStack() as stack:
         node = Node(stack)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 
 import pytest
 
 from inturn.errors import StoreUnavailable
-from inturn.services import PrivateCluster
 from inturn.store import clock
-from tests.store.redis.topology.clusters import is_copied, names_at, partitions_of
+from inturn.store.redis.topology.slots import slot_of
+from tests.servers import ClusterNode, PrivateCluster
+from tests.store.redis.conftest import Reserve
 from tests.store.redis.peers import Open, RedisPeer, started
-from tests.store.world import until
+from tests.store.redis.topology.clusters import is_copied, names_at, partitions_of
+from tests.waiting import until
 
 
 async def test_a_killed_masters_locks_live_on_at_its_replica(fresh_cluster: PrivateCluster, open_at: Open) -> None:
@@ -47,7 +51,7 @@ async def until_beats(peer: RedisPeer, partition: int) -> None:
                 return
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_without_a_replica_the_partitions_of_a_killed_master_are_given_up_in_time(
     fresh_cluster: PrivateCluster, open_at: Open
 ) -> None:
@@ -93,3 +97,83 @@ async def test_a_master_that_hangs_is_left_when_its_replica_was_promoted(
     view = await peer.store.inspect(name)
     assert view is not None
     assert len(view.holders) == 1
+
+
+TICK_S = 0.01
+
+
+@pytest.fixture(scope="module")
+def maimed(clusters: Reserve[PrivateCluster]) -> Iterator[PrivateCluster]:
+    """Its last master is dead and has no replica. The others go on without it."""
+    with clusters.take() as cluster:
+        for node in cluster.nodes:
+            node.tell("CONFIG", "SET", "cluster-require-full-coverage", "no")
+        cluster.masters[2].kill()
+        cluster.wait_until(lambda: all(map(_misses_one, cluster.masters[:2])), "the dead node is not missed")
+        yield cluster
+
+
+def _misses_one(node: ClusterNode) -> bool:
+    """Whether it knows that another one is dead, and serves what it has."""
+    return " master,fail " in node.tell("CLUSTER", "NODES") and node.facts("CLUSTER", "INFO")["cluster_state"] == "ok"
+
+
+def _begin_to_move(cluster: PrivateCluster, slot: int) -> ClusterNode:
+    """To a new node, which has no slots yet."""
+    source, target = cluster.owner(slot), cluster.add(ClusterNode())
+    target.tell("CONFIG", "SET", "cluster-require-full-coverage", "no")
+    source.tell("CLUSTER", "MEET", "127.0.0.1", target.port, target.bus_port)
+    cluster.wait_until(
+        lambda: target.id in source.tell("CLUSTER", "NODES") and source.id in target.tell("CLUSTER", "NODES"),
+        "they have not met",
+    )
+    cluster.wait_until(lambda: cluster.is_well(target), "the new node is not ready")
+    target.tell("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
+    source.tell("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
+    return target
+
+
+@asynccontextmanager
+async def gaps() -> AsyncIterator[list[float]]:
+    """How long the event loop did nothing else, over and over."""
+    found: list[float] = []
+
+    async def tick() -> None:
+        while True:
+            began_at = clock.now()
+            await asyncio.sleep(TICK_S)
+            found.append(clock.now() - began_at - TICK_S)
+
+    ticking = asyncio.create_task(tick())
+    try:
+        yield found
+        count = len(found)
+        await until(lambda: len(found) > count)  # the last one is measured too
+    finally:
+        ticking.cancel()
+
+
+@pytest.mark.timed
+async def test_a_dead_node_that_a_slot_was_moved_to_does_not_block_the_event_loop(
+    maimed: PrivateCluster, open_at: Open
+) -> None:
+    store = open_at(maimed.url, timeout_s=1.0).store
+    key = "plain:moving"
+    target = _begin_to_move(maimed, slot_of(key))
+    assert await store.command("GET", key) is None  # the target has answered that
+    target.kill()
+    async with gaps() as found:
+        sent_at = clock.now()
+        with pytest.raises(StoreUnavailable):
+            await store.command("GET", key)
+        assert 0.9 <= clock.now() - sent_at < 2.0
+    assert len(found) > 20
+    assert max(found) < 0.4
+
+
+async def test_a_process_can_start_while_a_master_is_away_and_warns(maimed: PrivateCluster, open_at: Open) -> None:
+    peer = open_at(maimed.url, timeout_s=1.0)
+    warnings = await peer.store.check()
+    assert [warning for warning in warnings if f":{maimed.masters[2].port}" in warning and "was not checked" in warning]
+    for node in maimed.masters[:2]:
+        await peer.release(await peer.hold(names_at(peer.store, maimed, node, 1)[0]))

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from inturn import InTurn, StoreUnavailable
-from inturn.services import PrivateCluster
 from inturn.settings import Settings
 from inturn.store.redis.store import RedisStore
+from tests.lanes.workbench import working
+from tests.servers import PrivateCluster
 from tests.store.redis.topology.clusters import Move, names_at, slot_of_partition
-from tests.store.world import until
+from tests.waiting import until
 
 MakeApp = Callable[..., InTurn]
 
@@ -31,17 +32,6 @@ async def make_app(namespace: str) -> AsyncIterator[MakeApp]:
     yield make
     for app in apps:
         await app.close()
-
-
-@contextlib.asynccontextmanager
-async def working(app: InTurn) -> AsyncIterator[None]:
-    task = asyncio.create_task(app.run(10, 5))
-    try:
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
 
 
 def store_of(app: InTurn) -> RedisStore:

@@ -8,11 +8,11 @@ import itertools
 import pytest
 
 from inturn.errors import StoreUnavailable
-from inturn.services import ClusterNode, PrivateCluster
 from inturn.store import clock
-from tests.store.redis.topology.clusters import Move, name_in, slot_of_partition
+from tests.servers import ClusterNode, PrivateCluster
 from tests.store.redis.peers import Open, RedisPeer, started
-from tests.store.world import until
+from tests.store.redis.topology.clusters import Move, name_in, slot_of_partition
+from tests.waiting import until
 
 
 def errors(node: ClusterNode) -> set[str]:
@@ -134,7 +134,7 @@ async def test_a_plain_key_is_found_at_its_new_node_while_its_slot_still_moves(
     assert await store.command("GET", gone) == b"there"
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_a_move_that_takes_too_long_is_given_up_in_time_and_leaves_nothing(
     moving: PrivateCluster, open_at: Open
 ) -> None:

@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 
 from inturn.errors import SettingsError, StoreUnavailable
-from inturn.services import ClusterNode, PrivateCluster, PrivateRedis
-from tests.servers.cluster import SLOTS
 from inturn.store.open import open_store
-from inturn.store.redis.topology.cluster import Cluster
 from inturn.store.redis.link import LinkRefused
-from inturn.store.redis.topology.slots import CLUSTER_PARTITIONS, Slots, seeds_of, slot_of
 from inturn.store.redis.store import RedisStore
-from tests.store.redis.topology.clusters import Move, name_in, partitions_of
+from inturn.store.redis.topology.cluster import Cluster
+from inturn.store.redis.topology.slots import CLUSTER_PARTITIONS, Slots, seeds_of, slot_of
+from tests.servers import ClusterNode, PrivateCluster, PrivateRedis
+from tests.servers.cluster import SLOTS
+from tests.store.redis.certificates import Certificates
 from tests.store.redis.peers import Open, RedisPeer
-from tests.store.redis.test_acl import RIGHTS
-from tests.store.redis.test_tls import Certificates
-from tests.store.world import until
+from tests.store.redis.rights import RIGHTS
+from tests.store.redis.topology.clusters import Move, name_in, partitions_of
+from tests.waiting import until
 
 
 def links_of(peer: RedisPeer) -> Cluster:
@@ -113,6 +113,7 @@ async def test_a_seed_that_is_dead_does_not_matter_and_a_replica_is_as_good_as_a
         await peer.release(await peer.hold(name_in(peer.store, partition)))
 
 
+@pytest.mark.timed
 async def test_seeds_that_are_all_dead_are_given_up_in_time(open_at: Open, unused_tcp_port: int) -> None:
     peer = open_at(f"redis+cluster://127.0.0.1:{unused_tcp_port}", timeout_s=0.3)
     async with asyncio.timeout(1):
@@ -121,8 +122,8 @@ async def test_seeds_that_are_all_dead_are_given_up_in_time(open_at: Open, unuse
 
 
 async def test_a_single_server_is_no_cluster_and_says_so_at_once(redis_server: PrivateRedis, open_at: Open) -> None:
-    peer = open_at(f"redis+cluster://127.0.0.1:{redis_server.port}", timeout_s=5)
-    async with asyncio.timeout(1):
+    peer = open_at(f"redis+cluster://127.0.0.1:{redis_server.port}", timeout_s=50)
+    async with asyncio.timeout(10):
         with pytest.raises(StoreUnavailable, match="use redis://") as refused:
             await peer.acquire(peer.ask("n"))
         with pytest.raises(StoreUnavailable, match="use redis://"):
@@ -132,9 +133,9 @@ async def test_a_single_server_is_no_cluster_and_says_so_at_once(redis_server: P
 
 async def test_a_wrong_password_is_refused_at_once(cluster: PrivateCluster, open_at: Open) -> None:
     url = cluster.url.replace("://", "://nobody:topsecret@")
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(10):
         with pytest.raises(StoreUnavailable, match="user name or the password") as refused:
-            await open_at(url, timeout_s=5).hold("n")
+            await open_at(url, timeout_s=50).hold("n")
     assert "topsecret" not in str(refused.value)
 
 

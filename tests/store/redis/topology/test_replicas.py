@@ -8,16 +8,19 @@ from contextlib import ExitStack
 
 import pytest
 
+from inturn import CommitUnknown, InTurn
 from inturn.errors import NotReplicated, SettingsError, StoreUnavailable
-from inturn.services import PrivateCluster, PrivateRedis, PrivateSentinels
+from inturn.settings import Settings
 from inturn.store import clock
 from inturn.store.open import open_store
 from inturn.store.redis.topology.replicas import _Rounds
-from tests.store.redis.topology.clusters import names_at
+from tests.servers import PrivateCluster, PrivateRedis, PrivateSentinels
+from tests.servers.redis import facts, tell
 from tests.store.redis.peers import Open, RedisPeer, admin, started
 from tests.store.redis.proxy import Proxy
-from tests.store.redis.test_acl import RIGHTS
-from tests.store.world import until
+from tests.store.redis.rights import RIGHTS
+from tests.store.redis.topology.clusters import names_at
+from tests.waiting import until
 
 AT_ONCE = ("--repl-diskless-sync-delay", "0")
 
@@ -94,7 +97,7 @@ async def test_without_replicas_nothing_is_waited_for(pair: Replicated, open_at:
     assert peer.store._link().companions == []
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_what_too_few_replicas_have_is_not_acknowledged_while_other_calls_go_on(
     pair: Replicated, open_at: Open
 ) -> None:
@@ -255,3 +258,55 @@ def test_sqlite_has_no_replicas(sqlite_url: str) -> None:
 def test_a_bad_number_of_replicas_is_refused(replicas: int) -> None:
     with pytest.raises(SettingsError, match=f"replicas {replicas}: must be from 0 to 100"):
         open_store("redis://localhost", "h:1:x", replicas=replicas)
+
+
+class Chain:
+    """A master, its replica, and a replica of that one: the one in the middle can take the first one's place."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self.first = self._add()
+        self.second = self._add(self.first)
+        self.third = self._add(self.second)
+
+    def _add(self, master: PrivateRedis | None = None) -> PrivateRedis:
+        follows = ("--replicaof", f"127.0.0.1 {master.port}") if master else ()
+        return self._stack.enter_context(PrivateRedis(extra=("--repl-diskless-sync-delay", "0", *follows)))
+
+    @staticmethod
+    def has_replica(server: PrivateRedis) -> bool:
+        return "state=online" in facts(path(server), "INFO", "replication").get("slave0", "")
+
+
+def path(server: PrivateRedis) -> str:
+    return server.socket_url.removeprefix("unix://")
+
+
+async def test_a_commit_whose_server_was_replaced_by_one_that_never_had_it_is_not_acknowledged(namespace: str) -> None:
+    with ExitStack() as stack:
+        chain = Chain(stack)
+        await until(lambda: chain.has_replica(chain.first) and chain.has_replica(chain.second), within_s=15)
+        settings = Settings(store_timeout=10)
+        state = f"{namespace}:{{0}}:state:"
+        async with (
+            Proxy(chain.first.port) as proxy,
+            InTurn(proxy.url, namespace=namespace, settings=settings, replicas=1) as app,
+        ):
+            async with app.turn("before", state=dict) as turn:
+                turn.state["x"] = 1
+            await until(lambda: tell(path(chain.third), "EXISTS", f"{state}before"))
+            tell(path(chain.second), "REPLICAOF", "NO", "ONE")
+            replacing = asyncio.create_task(_replace(chain, proxy, f"{state}k"))
+            with pytest.raises(CommitUnknown):
+                async with app.turn("k", message_id="m", state=dict) as turn:
+                    turn.state["paid"] = True
+            await replacing
+        assert not tell(path(chain.second), "EXISTS", f"{state}k")
+        assert tell(path(chain.second), "EXISTS", f"{state}before")
+
+
+async def _replace(chain: Chain, proxy: Proxy, written: str) -> None:
+    """The first server has the commit, and nobody else: it dies, and the second one takes its place."""
+    await until(lambda: tell(path(chain.first), "EXISTS", written))
+    proxy._server_port = chain.second.port
+    chain.first.kill()

@@ -7,14 +7,14 @@ import asyncio
 import pytest
 
 from inturn.errors import SettingsError, StoreUnavailable
-from inturn.services import PrivateRedis, PrivateSentinels
 from inturn.store.open import open_store
 from inturn.store.redis.link import LinkRefused
 from inturn.store.redis.topology.sentinel import SentinelAddress
+from tests.servers import PrivateRedis, PrivateSentinels
 from tests.store.redis.fake import GREETING, FakeServer
 from tests.store.redis.peers import Open, admin, started
-from tests.store.redis.test_acl import RIGHTS
-from tests.store.world import until
+from tests.store.redis.rights import RIGHTS
+from tests.waiting import until
 
 
 def named(port: int) -> bytes:
@@ -63,8 +63,8 @@ async def test_a_sentinel_that_hangs_is_passed_over(sentinels: PrivateSentinels,
 
 
 async def test_a_service_that_nobody_knows_is_said_at_once(sentinels: PrivateSentinels, open_at: Open) -> None:
-    peer = open_at(sentinels.url.replace("/inturn", "/nonsense"), timeout_s=5)
-    async with asyncio.timeout(1):
+    peer = open_at(sentinels.url.replace("/inturn", "/nonsense"), timeout_s=50)
+    async with asyncio.timeout(10):
         with pytest.raises(StoreUnavailable, match="knows no service 'nonsense'") as refused:
             await peer.hold("n")
     assert isinstance(refused.value.__cause__, LinkRefused)
@@ -169,3 +169,13 @@ def test_a_url_names_sentinels_and_service() -> None:
     assert str(address) == "redis+sentinel://s1:26379,s2:26380/mymaster"
     assert (address.service, address.db, address.username, address.password) == ("mymaster", 3, "user", "pw")
     assert {(at.username, at.password, at.db) for at in address.sentinels} == {(None, None, 0)}
+
+
+async def test_one_silent_sentinel_does_not_keep_a_new_process_out(sentinels: PrivateSentinels, open_at: Open) -> None:
+    """Also if a call may not take much longer than a sentinel that is asked."""
+    sentinels.sentinels[0].pause()
+    try:
+        peer = open_at(sentinels.url, timeout_s=0.9)
+        await peer.release(await peer.hold("n"))
+    finally:
+        sentinels.sentinels[0].resume()

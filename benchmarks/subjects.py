@@ -1,0 +1,119 @@
+"""What each benchmark is about: its figures, in the order in which they are measured, and which of them are drawn.
+
+`locks`: against redis-py's own, python-redis-lock and pottery. `turns`: against the common recipe, and our own scripts
+without our link. `policies`: interrupts, bursts, watchers, a cluster. `conversations`: what the orchestrator adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.conversations.over_http import over_http
+from benchmarks.conversations.overhead import overhead
+from benchmarks.figures import Drawn, Figure
+from benchmarks.locks import handover as lock_handover
+from benchmarks.locks import uncontended as locks
+from benchmarks.machine import ServerCounts
+from benchmarks.plan import Plan, Target
+from benchmarks.policies.interrupt import interrupts
+from benchmarks.policies.merge import merge_overhead
+from benchmarks.policies.watchers import watched
+from benchmarks.turns import many_lanes, workers
+from benchmarks.turns import uncontended as turns
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    name: str
+    drawn: tuple[Drawn, ...]
+    measure: Callable[[Target, ServerCounts, Plan], Coroutine[Any, Any, list[Figure]]]
+
+
+LOCKS_DRAWN = (
+    Drawn("round_trips_uncontended", "Round trips of an acquire + release", "fewer is better"),
+    Drawn("throughput_vs_redis_py", "Acquire + release per second, 64 tasks on 64 names", "more is better"),
+    Drawn("latency_vs_redis_py", "Acquire + release by one task, µs", "less is better"),
+    Drawn("handoff_vs_redis_py", "Hand-over with 50 waiters, ms from body to body", "less is better"),
+    Drawn("sqlite_vs_bare_loop", "SQLite: acquire + release per second, 64 callers", "more is better"),
+)
+
+
+async def measure_locks(target: Target, counts: ServerCounts, plan: Plan) -> list[Figure]:
+    return [
+        await locks.round_trips(target, counts, plan),
+        await locks.throughput(target, plan),
+        await locks.latency(target, plan),
+        *await lock_handover.handovers(target, plan),
+        await lock_handover.across_processes(target, plan),
+        await locks.renewals(target, counts, plan),
+        *await locks.embedded(plan),
+    ]
+
+
+LOCKS = Subject("locks", LOCKS_DRAWN, measure_locks)
+
+
+TURNS_DRAWN = (
+    Drawn("round_trips_per_turn", "Round trips of a turn", "fewer is better"),
+    Drawn("throughput_vs_recipe", "Turns per second, 64 callers on 64 lanes", "more is better"),
+    Drawn("throughput_with_send_vs_recipe", "The same, with a message to another lane in it", "more is better"),
+    Drawn("latency_vs_recipe", "A turn of one caller, µs", "less is better"),
+    Drawn("growth_lanes", "A turn among so many idle lanes, µs", "equal is better"),
+    Drawn("growth_mailbox", "A worker's turn with so many messages behind it, µs", "equal is better"),
+    Drawn("sqlite_vs_bare_loop", "SQLite: turns per second, 64 callers", "more is better"),
+)
+
+
+async def measure_turns(target: Target, counts: ServerCounts, plan: Plan) -> list[Figure]:
+    return [
+        await turns.round_trips(target, counts, plan),
+        *await turns.throughput(target, plan),
+        await turns.latency(target, plan),
+        await workers.burst_handover(target, plan),
+        await workers.submit_to_start(target, plan),
+        await many_lanes.growth_lanes(plan),
+        await workers.growth_mailbox(target, plan),
+        *await many_lanes.memory(plan),
+        await turns.embedded(plan),
+    ]
+
+
+TURNS = Subject("turns", TURNS_DRAWN, measure_turns)
+
+
+POLICIES_DRAWN = (
+    Drawn("interrupt_ms", "From a message to the cancellation in another process, ms", "less is better"),
+    Drawn("merge_overhead_vs_queue", "A worker's turn, µs", "equal is better"),
+    Drawn("turn_slowdown_with_watchers", "A turn that streams five chunks, µs", "equal is better"),
+    Drawn("cluster_vs_single", "Turns per second, 64 callers on 64 lanes, one machine", "more is better"),
+)
+
+
+async def measure_policies(target: Target, counts: ServerCounts, plan: Plan) -> list[Figure]:
+    return [
+        *await interrupts(target, plan),
+        await merge_overhead(target, plan),
+        *await watched(target, plan),
+        await turns.cluster_vs_single(target, plan),
+    ]
+
+
+POLICIES = Subject("policies", POLICIES_DRAWN, measure_policies)
+
+
+CONVERSATIONS_DRAWN = (
+    Drawn("overhead_ms", "A turn around an agent that answers at once, ms", "less is better"),
+    Drawn("http_turns_per_s", "Turns per second over HTTP, 16 callers, one server process", "more is better"),
+)
+
+
+async def measure_conversations(target: Target, counts: ServerCounts, plan: Plan) -> list[Figure]:
+    return [await overhead(target, plan), *await over_http(target, plan)]
+
+
+CONVERSATIONS = Subject("conversations", CONVERSATIONS_DRAWN, measure_conversations)
+
+
+SUBJECTS = {subject.name: subject for subject in (TURNS, LOCKS, POLICIES, CONVERSATIONS)}

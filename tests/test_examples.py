@@ -1,0 +1,107 @@
+"""Each example is run by its one command, as a process of its own, and does what its first lines say."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.servers import free_port
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+@contextmanager
+def started(name: str, store_url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The process, which has said that it listens, and where."""
+    port = free_port()
+    process = subprocess.Popen(
+        [sys.executable, str(EXAMPLES / name)],
+        env={**os.environ, "PORT": str(port), "INTURN_URL": store_url},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert f":{port}" in process.stdout.readline()
+        url = f"http://127.0.0.1:{port}"
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                httpx.get(f"{url}/docs", timeout=5)
+                break
+            except httpx.TransportError:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+        yield process, url
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_message_that_the_webhook_gets_twice_is_answered_once(store_url: str, namespace: str) -> None:
+    def post(message_id: str, text: str) -> str:
+        done = httpx.post(f"{url}/webhook", json={"id": message_id, "chat": namespace, "text": text}, timeout=10)
+        assert done.status_code == 202
+        return str(done.json()["status"])
+
+    with started("fastapi_webhook.py", store_url) as (process, url):
+        assert process.stdout is not None
+        assert post("m1", "hello") == "accepted"
+        assert process.stdout.readline() == f"to {namespace}: I have read 1: hello\n"
+        assert post("m1", "hello") == "duplicate"
+        post("m2", "anyone?")
+        assert process.stdout.readline() == f"to {namespace}: I have read 2: hello, anyone?\n"
+
+
+def test_a_newer_message_interrupts_the_answer_and_both_are_answered_together(store_url: str, namespace: str) -> None:
+    with started("interrupting_chat.py", store_url) as (_, url):
+        chat = f"{url}/chats/{namespace}"
+        assert "EventSource" in httpx.get(url, timeout=10).text
+        with httpx.stream("GET", f"{chat}/events", timeout=20) as stream:
+            lines = stream.iter_lines()
+            assert next(lines) == ": watching"
+            httpx.post(chat, json={"text": "one"}, timeout=10)
+            seen: list[tuple[str, object]] = []
+            while not seen or seen[-1][0] != "commit":
+                line = next(lines)
+                if line.startswith("event: "):
+                    data = json.loads(next(lines).removeprefix("data: "))
+                    seen.append((line.removeprefix("event: "), data))
+                    if seen[-1] == ("chunk", "You") and len(seen) == 2:
+                        httpx.post(chat, json={"text": "two"}, timeout=10)
+        whats = [what for what, _ in seen]
+        assert whats.count("interrupt") == 1
+        again = whats.index("begin", 1)
+        assert whats.index("interrupt") < again
+        assert [data for what, data in seen[again:] if what == "chunk"] == ["You", "said:", "one", "/", "two"]
+
+
+def test_the_lock_that_replaces_redis_pys_serves_its_waiters_in_order(redis_url: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "redis_lock_replaced.py"), redis_url],
+        cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    theirs, ours = done.stdout.splitlines()
+    assert sorted(re.findall(r"\d", theirs.split("[")[1].split("]")[0])) == list("01234")
+    assert ours.startswith("inturn: served in the order [0, 1, 2, 3, 4], all of them within ")
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+def test_an_example_names_its_one_command(path: Path) -> None:
+    shown = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+    assert f"python examples/{path.name}" in shown

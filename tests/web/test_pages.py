@@ -1,0 +1,38 @@
+"""The pages are plain files of one folder, and load nothing from anywhere else."""
+
+from __future__ import annotations
+
+import pytest
+
+from inturn.web.pages import FOLDER, TYPES
+from tests.http.site import Site, problem
+
+
+async def test_the_page_and_its_parts_are_served_as_what_they_are(site: Site) -> None:
+    page = await site.client.get("/")
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    for file in FOLDER.rglob("*"):
+        if file.suffix in TYPES:
+            part = await site.client.get(f"/page/{file.relative_to(FOLDER).as_posix()}")
+            assert (part.status_code, part.content) == (200, file.read_bytes())
+            assert part.headers["content-type"] == TYPES[file.suffix]
+            for directive in ("default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"):
+                assert directive in part.headers["content-security-policy"]
+            assert "unsafe" not in part.headers["content-security-policy"]
+            assert part.headers["x-content-type-options"] == "nosniff"
+            assert part.headers["cache-control"] == "no-cache"
+    assert (await site.client.head("/")).content == b""
+
+
+@pytest.mark.parametrize(
+    "name", ["../app.py", "..%2fapp.py", "%2fetc%2fpasswd", "none.js", "%00", "", "x" * 300, "a/b"]
+)
+async def test_no_name_leads_out_of_the_page(site: Site, name: str) -> None:
+    problem(await site.client.get(f"/page/{name}"), 404, "not-found")
+
+
+async def test_pages_that_load_from_elsewhere_are_off(site: Site) -> None:
+    problem(await site.client.get("/redoc"), 404, "not-found")
+    docs = await site.client.get("/docs")
+    assert docs.status_code == (200 if (FOLDER / "docs.html").exists() else 404)
+    assert b"cdn" not in docs.content
