@@ -1,21 +1,25 @@
-"""A table as an SVG picture: messages are marks on a time line, turns are bars under it. Every table has one scale."""
+"""Draws the tables of the policies as SVG pictures: python -m docs.tools.draw_policies FOLDER.
+
+Messages are marks on a time line, turns are bars under it. All tables are drawn to the same scale.
+"""
 
 from __future__ import annotations
 
+import sys
 from html import escape
 from math import ceil
 from pathlib import Path
 
-from inturn.bench.picture import FONT
+from docs.tools.policy_tables import NOTES, TABLES
 from inturn.demo.tables import FATES, At, Cancel, Handles, How, Ran, Table, receipts
-from docs.tools.policy_tables import TABLES
 
+FONT = "ui-sans-serif, system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 WIDTH, LEFT, UNIT, MARGIN = 860, 96, 60, 24
-RADIUS, BAR_H = 12, 30
+RADIUS, BAR_H, ENDING_H = 12, 30, 12
 INK, FAINT, RULE, BAD, GOOD = "#1c2024", "#80838d", "#d9d9e0", "#e5484d", "#46a758"
 
 ENDINGS: dict[How, str] = {
-    "committed": "committed", "newer": "gives way", "interrupted": "interrupted", "failed": "failed",
+    "committed": "committed", "newer": "not committed", "interrupted": "interrupted", "failed": "failed",
     "dead": "dead letter",
 }  # fmt: skip
 BARS: dict[How, tuple[str, str, str]] = {
@@ -44,8 +48,9 @@ def draw_all(folder: Path) -> list[Path]:
 def draw(table: Table) -> str:
     has_labels = any(isinstance(arrival, Cancel) or _label(table, arrival) for arrival in table.arrivals)
     marks_y = MARGIN + (90 if any(message.delay for message in table.messages) else 62 if has_labels else 44)
-    bars_y = marks_y + (50 if table.notes else 30)
-    axis_y = bars_y + BAR_H + 24
+    notes = NOTES.get(table.name, ())
+    bars_y = marks_y + (50 if notes else 30)
+    axis_y = bars_y + BAR_H + 12 + ENDING_H * max(len(_ending(turn)) for turn in table.turns)
     ends_y = axis_y + 46
     height = ends_y + MARGIN - 8
     parts = [
@@ -53,7 +58,7 @@ def draw(table: Table) -> str:
         *_axis(table, axis_y, marks_y),
         _text(MARGIN, marks_y + 4, "arrives", colour=FAINT),
         *(_mark(table, arrival, marks_y) for arrival in table.arrivals),
-        *(_note(note.since, note.until, note.text, bars_y) for note in table.notes),
+        *(_note(note.since, note.until, note.text, bars_y) for note in notes),
         _text(MARGIN, bars_y + 20, "turns", colour=FAINT),
         *(_bar(turn, bars_y) for turn in table.turns),
         _text(MARGIN, ends_y, "receipts", colour=FAINT),
@@ -69,7 +74,7 @@ def draw(table: Table) -> str:
 
 
 def told(table: Table) -> str:
-    """The picture in words, for who cannot see it."""
+    """The picture in words, for people who cannot see it."""
     turns = "; ".join(
         f"{_letters(turn.messages)} from {turn.since:g} to {turn.until:g}, {ENDINGS[turn.how]}" for turn in table.turns
     )
@@ -167,15 +172,28 @@ def _note(since: float, until: float, text: str, bars_y: float) -> str:
 
 
 def _bar(turn: Ran, y: float) -> str:
-    left, width = _x(turn.since) + 1, (turn.until - turn.since) * UNIT - 2
+    left, width = _x(turn.since) + 1, _width(turn)
     fill, edge, ink = BARS[turn.how]
     middle = left + width / 2
     letters = _letters(turn.messages) if len(turn.messages) * 17 < width else turn.messages
     return (
         f'<rect x="{left:g}" y="{y}" width="{width:g}" height="{BAR_H}" rx="4" fill="{fill}" stroke="{edge}"/>'
         + _text(middle, y + 20, letters, size=14, weight=600, colour=ink, anchor="middle")
-        + _text(middle, y + BAR_H + 14, ENDINGS[turn.how], size=10, colour=FAINT, anchor="middle")
+        + "".join(
+            _text(middle, y + BAR_H + 2 + ENDING_H * number, line, size=10, colour=FAINT, anchor="middle")
+            for number, line in enumerate(_ending(turn), 1)
+        )
     )
+
+
+def _ending(turn: Ran) -> list[str]:
+    """In lines, so that it fits under a short bar."""
+    ending = ENDINGS[turn.how]
+    return [ending] if len(ending) * 5.2 < _width(turn) else ending.split()
+
+
+def _width(turn: Ran) -> float:
+    return (turn.until - turn.since) * UNIT - 2
 
 
 def _receipts(table: Table, y: float) -> str:
@@ -195,3 +213,8 @@ def _text(
         f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" font-weight="{weight}" fill="{colour}" '
         f'text-anchor="{anchor}" xml:space="preserve">{escape(text)}</text>'
     )
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    print(f"{len(draw_all(folder))} pictures drawn into {folder}")

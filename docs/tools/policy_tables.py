@@ -1,71 +1,31 @@
-"""Every policy, as time lines. The tests play them on both stores, the pictures in docs/policies.md are drawn of them.
+"""Every policy as tables: those of `inturn demo policies`, and one for each option and limit.
 
-What happens at different times is half a unit apart at least, so that a play in real time has one outcome.
+The tests play them on both stores, and the pictures of docs/policies.md are drawn from them.
 """
 
 from __future__ import annotations
 
-from inturn.demo.tables import At, Cancel, Handles, Note, Ran, Table
+from dataclasses import dataclass
+
+from inturn.demo.tables import (
+    DROP,
+    INTERRUPT,
+    LATEST,
+    MERGE,
+    MERGE_QUIET,
+    QUEUE,
+    REJECT,
+    ROLLBACK,
+    STEER,
+    UNLESS_NEWER,
+    WAIT,
+    At,
+    Cancel,
+    Handles,
+    Ran,
+    Table,
+)
 from inturn.lanes.policy import Cut
-
-BURST = (At(0, "A"), At(1, "B"), At(2, "C"), At(5.5, "D"))
-"""Three messages in a row, and a fourth one later: the same for every policy. A turn takes three units."""
-
-QUEUE = Table(
-    "queue",
-    "queue: one after the other",
-    (Handles(3),),
-    BURST,
-    (Ran(0, 3, "A"), Ran(3, 6, "B"), Ran(6, 9, "C"), Ran(9, 12, "D")),
-    {"A": "A", "B": "B", "C": "C", "D": "D"},
-)
-
-WAIT = Table(
-    "wait",
-    "wait: one after the other, but not too late",
-    (Handles(3, "wait", wait=2.5),),
-    BURST,
-    (Ran(0, 3, "A"), Ran(3, 6, "B"), Ran(6, 9, "D")),
-    {"A": "A", "B": "B", "C": "LaneTimeout", "D": "D"},
-    (Note(2, 4.5, "C may wait so long"),),
-)
-
-REJECT = Table(
-    "reject",
-    "reject: the caller gets an error",
-    (Handles(3, "reject"),),
-    BURST,
-    (Ran(0, 3, "A"), Ran(5.5, 8.5, "D")),
-    {"A": "A", "B": "LaneBusy", "C": "LaneBusy", "D": "D"},
-)
-
-DROP = Table(
-    "drop",
-    "drop: the message is gone",
-    (Handles(3, "drop"),),
-    BURST,
-    (Ran(0, 3, "A"), Ran(5.5, 8.5, "D")),
-    {"A": "A", "B": "dropped", "C": "dropped", "D": "D"},
-)
-
-MERGE = Table(
-    "merge",
-    "merge: what waited is answered together",
-    (Handles(3, "merge"),),
-    BURST,
-    (Ran(0, 3, "A"), Ran(3, 6, "BC"), Ran(6, 9, "D")),
-    {"A": "A", "B": "BC", "C": "BC", "D": "D"},
-)
-
-MERGE_QUIET = Table(
-    "merge-quiet",
-    "merge with a quiet time: the turn begins when no more comes",
-    (Handles(3, "merge", quiet=1.5),),
-    BURST,
-    (Ran(3.5, 6.5, "ABC"), Ran(7, 10, "D")),
-    {"A": "ABC", "B": "ABC", "C": "ABC", "D": "D"},
-    (Note(2, 3.5, "quiet"), Note(5.5, 7, "quiet")),
-)
 
 MERGE_CAP = Table(
     "merge-cap",
@@ -74,17 +34,15 @@ MERGE_CAP = Table(
     (At(0, "A"), At(0.5, "B"), At(1, "C"), At(2.5, "D")),
     (Ran(1, 4, "ABC"), Ran(4.5, 7.5, "D")),
     {"A": "ABC", "B": "ABC", "C": "ABC", "D": "D"},
-    (Note(2.5, 4.5, "quiet"),),
 )
 
 MERGE_LONGEST = Table(
     "merge-longest",
-    "merge with a longest wait: someone who types on and on gets an answer, too",
+    "merge with a longest wait: someone who keeps typing gets an answer, too",
     (Handles(3, "merge", quiet=1.5, max_quiet=3),),
     (At(0, "A"), At(1, "B"), At(2, "C"), At(2.5, "D"), At(4, "E")),
     (Ran(3, 6, "ABCD"), Ran(6, 9, "E")),
     {"A": "ABCD", "B": "ABCD", "C": "ABCD", "D": "ABCD", "E": "E"},
-    (Note(0, 3, "the longest wait"),),
 )
 
 MERGE_CUT = Table(
@@ -94,7 +52,6 @@ MERGE_CUT = Table(
     (At(0, "A", text="hi"), At(1, "B", text="My order 4711 has not arrived yet."), At(2, "C", text="hello?")),
     (Ran(1, 4, "AB"), Ran(5, 8, "C")),
     {"A": "AB", "B": "AB", "C": "C"},
-    (Note(2, 5, "quiet"),),
 )
 
 MERGE_FAILING = Table(
@@ -107,7 +64,6 @@ MERGE_FAILING = Table(
         Ran(4, 5, "A"), Ran(5, 6, "B", "dead"), Ran(6, 7, "C"), Ran(7, 8, "D"),
     ),
     {"A": "A", "B": "dead", "C": "C", "D": "D"},
-    (Note(1, 2, "quiet"),),
 )  # fmt: skip
 
 MERGE_CONSECUTIVE = Table(
@@ -117,15 +73,6 @@ MERGE_CONSECUTIVE = Table(
     (At(0, "A"), At(0.5, "B"), At(1, "C"), At(1.5, "X", to="other"), At(2, "D")),
     (Ran(0, 2.5, "A"), Ran(2.5, 5, "BC"), Ran(5, 7.5, "X"), Ran(7.5, 10, "D")),
     {"A": "A", "B": "BC", "C": "BC", "X": "X", "D": "D"},
-)
-
-INTERRUPT = Table(
-    "interrupt",
-    "interrupt: the turn begins again, with the new message",
-    (Handles(3, "interrupt"),),
-    BURST,
-    (Ran(0, 1, "A", "interrupted"), Ran(1, 2, "AB", "interrupted"), Ran(2, 5, "ABC"), Ran(5.5, 8.5, "D")),
-    {"A": "ABC", "B": "ABC", "C": "ABC", "D": "D"},
 )
 
 INTERRUPT_LIMIT = Table(
@@ -142,7 +89,7 @@ INTERRUPT_LIMIT = Table(
 
 INTERRUPT_ALLOWED = Table(
     "interrupt-allowed",
-    "interrupt: another handler's turn gives way, if that handler allows it",
+    "interrupt: another handler's turn is cancelled, if that handler allows it",
     (Handles(2, "interrupt"), Handles(4, name="nudge", interruptible=True)),
     (At(0, "N", to="nudge"), At(1, "A")),
     (Ran(0, 1, "N", "interrupted"), Ran(1, 3, "A"), Ran(3, 7, "N")),
@@ -167,24 +114,6 @@ INTERRUPT_PRIORITY = Table(
     {"A": "A", "B": "B"},
 )
 
-ROLLBACK = Table(
-    "rollback",
-    "rollback: only the newest message counts, and it begins at once",
-    (Handles(3, "rollback"),),
-    BURST,
-    (Ran(0, 1, "A", "interrupted"), Ran(1, 2, "B", "interrupted"), Ran(2, 5, "C"), Ran(5.5, 8.5, "D")),
-    {"A": "superseded", "B": "superseded", "C": "C", "D": "D"},
-)
-
-LATEST = Table(
-    "latest",
-    "latest: the turn that runs may finish; of what waits, only the newest stays",
-    (Handles(3, "latest"),),
-    BURST,
-    (Ran(0, 3, "A"), Ran(3, 6, "C"), Ran(6, 9, "D")),
-    {"A": "A", "B": "superseded", "C": "C", "D": "D"},
-)
-
 LATEST_AGAIN = Table(
     "latest-again",
     "latest: what was superseded does not come back, however often it is delivered",
@@ -192,25 +121,6 @@ LATEST_AGAIN = Table(
     (At(0, "A"), At(1, "B"), At(2, "C"), At(4.5, "B", says="superseded")),
     (Ran(0, 3, "A"), Ran(3, 6, "C")),
     {"A": "A", "B": "superseded", "C": "C"},
-)
-
-STEER = Table(
-    "steer",
-    "steer: before it ends, the handler takes what arrived meanwhile",
-    (Handles(3, steers=True),),
-    BURST,
-    (Ran(0, 9, "ABCD"),),
-    {"A": "ABCD", "B": "ABCD", "C": "ABCD", "D": "ABCD"},
-    (Note(0, 3, "A"), Note(3, 6, "and B, C"), Note(6, 9, "and D")),
-)
-
-UNLESS_NEWER = Table(
-    "unless-newer",
-    "commit unless newer: an answer that knows less than it could is not committed",
-    (Handles(3, unless_newer=True),),
-    BURST,
-    (Ran(0, 3, "A", "newer"), Ran(3, 6, "ABC", "newer"), Ran(6, 9, "ABCD")),
-    {"A": "ABCD", "B": "ABCD", "C": "ABCD", "D": "ABCD"},
 )
 
 UNLESS_NEWER_LIMIT = Table(
@@ -236,7 +146,7 @@ PRIORITIES = Table(
 
 DELAYED = Table(
     "delayed",
-    "delay: the message takes its place when it is due, and holds up nobody before",
+    "delay: the message takes its place when it is due, and holds up nothing until then",
     (Handles(1),),
     (At(0, "A", delay=3, says="delayed"), At(1, "B"), At(2.5, "C"), At(4, "D", says="queued")),
     (Ran(1, 2, "B"), Ran(2.5, 3.5, "C"), Ran(3.5, 4.5, "A"), Ran(4.5, 5.5, "D")),
@@ -261,11 +171,6 @@ CANCEL = Table(
     {"A": "A", "B": "cancelled", "C": "cancelled"},
 )
 
-SAME_BURST = (
-    QUEUE, WAIT, REJECT, DROP, MERGE, MERGE_QUIET, INTERRUPT, ROLLBACK, LATEST, STEER, UNLESS_NEWER,
-)  # fmt: skip
-"""What `inturn demo policies` plays, side by side."""
-
 TABLES = (
     QUEUE, WAIT, REJECT, DROP,
     MERGE, MERGE_QUIET, MERGE_CAP, MERGE_LONGEST, MERGE_CUT, MERGE_FAILING, MERGE_CONSECUTIVE,
@@ -273,3 +178,24 @@ TABLES = (
     ROLLBACK, LATEST, LATEST_AGAIN, STEER, UNLESS_NEWER, UNLESS_NEWER_LIMIT,
     PRIORITIES, DELAYED, DELAYED_LATEST, CANCEL,
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A span of time that the picture names."""
+
+    since: float
+    until: float
+    text: str
+
+
+NOTES = {
+    "wait": (Note(2, 4.5, "how long C may wait"),),
+    "merge-quiet": (Note(2, 3.5, "quiet"), Note(5.5, 7, "quiet")),
+    "merge-cap": (Note(2.5, 4.5, "quiet"),),
+    "merge-longest": (Note(0, 3, "the longest wait"),),
+    "merge-cut": (Note(2, 5, "quiet"),),
+    "merge-failing": (Note(1, 2, "quiet"),),
+    "steer": (Note(0, 3, "A"), Note(3, 6, "and B, C"), Note(6, 9, "and D")),
+}
+"""By the name of the table."""
