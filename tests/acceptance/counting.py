@@ -1,4 +1,7 @@
-"""A process that adds to a number in a file; two at once lose updates: `counting.py URL NAMESPACE FILE TIMES`."""
+"""A process that adds to a number in a file; two at once lose updates: `counting.py URL NAMESPACE FILE TIMES [meet]`.
+
+With `meet` it says when it has read the number for the first time, and adds to it when it is told to.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +24,20 @@ class Counter:
         self._file.write_text(str(count))
 
 
-async def main(url: str, namespace: str, counter: Counter, times: int) -> None:
+async def main(url: str, namespace: str, counter: Counter, times: int, meets: bool) -> None:
     async with InTurn(url, namespace=namespace) as app:
         say("ready")
         sys.stdin.readline()
 
         async def add() -> None:
+            nonlocal meets
             async with app.lock("counter", ttl=5):
                 count = counter.read()
                 await asyncio.sleep(0)
+                if meets:
+                    meets = False
+                    say("has read")
+                    await asyncio.to_thread(sys.stdin.readline)
                 counter.write(count + 1)
 
         for _ in range(times // 2):
@@ -38,4 +46,4 @@ async def main(url: str, namespace: str, counter: Counter, times: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2], Counter(sys.argv[3]), int(sys.argv[4])))
+    asyncio.run(main(sys.argv[1], sys.argv[2], Counter(sys.argv[3]), int(sys.argv[4]), "meet" in sys.argv[5:]))

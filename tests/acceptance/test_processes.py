@@ -89,14 +89,21 @@ def test_many_processes_at_one_file_lose_no_update(
 def test_without_the_lock_the_same_processes_do_lose_updates(
     troupe: Troupe, redis_url: str, namespace: str, tmp_path: Path
 ) -> None:
-    """So that we know that the test above can fail: every process here has a lock of its own."""
+    """So that we know that the test above can fail: every process here has a lock of its own.
+
+    All three have read the same number before one of them adds to it, however the machine runs them.
+    """
     file = tmp_path / "counter"
     file.write_text("0")
-    crew = [troupe.run("counting", redis_url, f"{namespace}-{number}", str(file), "40") for number in range(3)]
+    crew = [troupe.run("counting", redis_url, f"{namespace}-{number}", str(file), "40", "meet") for number in range(3)]
     for counting in crew:
         counting.hears("ready", within=30)
     for counting in crew:
         counting.tell("go")
+    for counting in crew:
+        counting.hears("has read", within=30)
+    for counting in crew:
+        counting.tell("add")
     for counting in crew:
         try:
             counting.hears("done", within=30)
