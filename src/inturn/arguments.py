@@ -9,7 +9,6 @@ from inturn.errors import ArgumentError, ArgumentTypeError
 
 MAX_NAME_BYTES = 512
 MAX_TTL_S = 7 * 86400.0
-MAX_PRIORITY = 1000
 MAX_PERMITS = 2**20
 
 Seconds = float | int | timedelta

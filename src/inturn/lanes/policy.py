@@ -14,6 +14,7 @@ from inturn.arguments import Seconds
 from inturn.errors import ArgumentError, ArgumentTypeError, BadMessage
 from inturn.lanes import template
 from inturn.store.lane import Policy, Rule
+from inturn.store.limits import MAX_PRIORITY
 
 Busy = Literal["queue", "wait", "reject", "drop", "merge", "interrupt", "rollback", "latest"]
 BUSY: tuple[Busy, ...] = get_args(Busy)
@@ -145,4 +146,4 @@ def delay_ms(delay: Seconds | None, not_before: datetime | float | None, now_s: 
 
 
 def priority(value: object) -> int:
-    return arguments.whole(value, "priority", -arguments.MAX_PRIORITY, arguments.MAX_PRIORITY)
+    return arguments.whole(value, "priority", -MAX_PRIORITY, MAX_PRIORITY)

@@ -26,6 +26,7 @@ from inturn.locks.body import Body
 from inturn.locks.lease import Lease
 from inturn.process.process import Process, read_token
 from inturn.store import clock
+from inturn.store.limits import MAX_PRIORITY
 from inturn.store.protocol import Acquired, Request
 
 log = logging.getLogger("inturn.locks")
@@ -54,7 +55,7 @@ class Lock:
         self.name = arguments.name(name)
         self.ttl_s = arguments.ttl(ttl)
         self.wait_s = arguments.wait(wait)
-        self.priority = arguments.whole(priority, "priority", -arguments.MAX_PRIORITY, arguments.MAX_PRIORITY)
+        self.priority = arguments.whole(priority, "priority", -MAX_PRIORITY, MAX_PRIORITY)
         self.owner = None if owner is None else arguments.name(owner, "owner")
         self.reentrant = reentrant
         self.capacity = capacity

@@ -36,6 +36,11 @@ CLAIM_NOTE_MS = 60_000
 LOOK_AT_SHARED_MS = 100
 """How often a plain key that someone else holds is looked at: its holder deletes it without telling us."""
 
+# -- priorities
+
+MAX_PRIORITY = 1000
+"""Priorities go from minus this to this. Redis sorts by `MAX_PRIORITY - priority`, the rank, in four digits."""
+
 # -- interrupts: a lane must still get ahead, whatever its writers do
 
 MAX_CUTS = 3

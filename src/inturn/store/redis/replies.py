@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Literal, cast
 
 from inturn.store.lane import Ended, Given, GivenMessage, read_ident
+from inturn.store.limits import MAX_PRIORITY
 from inturn.store.protocol import Edge, Kind, Notice
 from inturn.store.views import DeadView, Holder, LaneView, LockView, MessageView, Waiter
 
@@ -111,7 +112,7 @@ def message_view_of(row: Any) -> MessageView:
     return MessageView(
         handler=handler,
         id=message_id,
-        priority=1000 - int(rank),
+        priority=MAX_PRIORITY - int(rank),
         attempts=attempts,
         age_ms=age_ms,
         due_in_ms=due_in_ms,

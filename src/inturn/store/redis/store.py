@@ -28,6 +28,7 @@ from inturn.store.lane import (
     Submission,
     Submitted,
 )
+from inturn.store.limits import MAX_PRIORITY
 from inturn.store.protocol import Acquired, Beat, Edge, Extended, HowToExtend, Notice, Released, Request
 from inturn.store.redis.calls import Calls
 from inturn.store.redis.link import LinkLost
@@ -466,7 +467,7 @@ class RedisStore(Calls):
 
 def _rank(priority: int) -> str:
     """Returns the priority as text that sorts a higher one first."""
-    return f"{1000 - priority:04d}"
+    return f"{MAX_PRIORITY - priority:04d}"
 
 
 def _between_nuls(can: Sequence[str]) -> str:

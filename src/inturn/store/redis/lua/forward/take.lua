@@ -12,7 +12,7 @@ for i = FIRST.sends, LAST.sends do
     if redis.call('EXISTS', prefix .. 'mark:' .. key .. '\0' .. ident) == 0
       and redis.call('HEXISTS', prefix .. 'msgs:' .. key, ident) == 0 then
       local lane = read_lane(key) or new_lane()
-      local message = new_message(rank or '1000', body, ttl, limit, 0, '', rule or '', shares or '')
+      local message = new_message(rank or NO_PRIORITY, body, ttl, limit, 0, '', rule or '', shares or '')
       if (after or 0) > now then
         postpone(key, lane, ident, message, keep, after - now)
       else

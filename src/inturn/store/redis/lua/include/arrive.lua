@@ -85,7 +85,7 @@ local function interrupt(key, lane, ident, message, policy, window)
   local running = read_message(key, lead)
   local is_own = running and handler_of(lead) == handler_of(ident)
   if (running and running[M_CUTS] or lane[CUTS]) >= limits.MAX_CUTS or not (is_own or lane[ALLOWS] == 1)
-    or (running and running[RANK] or '1000') < message[RANK] then return end
+    or (running and running[RANK] or NO_PRIORITY) < message[RANK] then return end
   if is_own and policy == 'interrupt' then
     if #others_of(running) >= limits.MAX_TOGETHER then return end
     members, messages = company(key, running[SHARES], ident, message)

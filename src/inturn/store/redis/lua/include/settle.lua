@@ -2,7 +2,7 @@
 
 -- Returns the priority as text that sorts a higher one first.
 local function rank_of(priority)
-  return string.format('%04d', 1000 - priority)
+  return string.format('%04d', limits.MAX_PRIORITY - priority)
 end
 
 local function place_member(token, place)

@@ -44,7 +44,7 @@ if lane and not is_leased(lane) then
   lane, message = read_lane(key), read_message(key, ident)
 end
 if message or (lane and lane[RUNNING] == ident) then return { 'pending' } end
-local mine = new_message('1000', '', ttl, limit, 0, token, ARGV.rule, ARGV.shares)
+local mine = new_message(NO_PRIORITY, '', ttl, limit, 0, token, ARGV.rule, ARGV.shares)
 local held_until = lane and 0 or shared_until(ARGV.shares)
 if not lane and held_until == 0 then
   lane = new_lane()
