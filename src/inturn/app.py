@@ -14,7 +14,7 @@ from inturn import arguments
 from inturn.errors import SettingsError
 from inturn.lanes import handler as handlers
 from inturn.lanes.admin import DeadLetters, Lanes
-from inturn.lanes.handler import MAX_WAITING
+from inturn.lanes.handler import DEFAULT_WAITING, MAX_WAITING
 from inturn.lanes.inline import InlineBusy, InlineTurn
 from inturn.lanes.policy import Busy
 from inturn.lanes.receipt import Receipt
@@ -179,7 +179,7 @@ class InTurn:
         on_failure: OnFailure = "block",
         attempts: int = 5,
         backoff: tuple[arguments.Seconds, arguments.Seconds] = BACKOFF,
-        max_waiting: int = MAX_WAITING,
+        max_waiting: int = DEFAULT_WAITING,
         priority: int = 0,
         quiet: arguments.Seconds | None = None,
         max_quiet: arguments.Seconds | None = None,
@@ -308,7 +308,7 @@ class InTurn:
         dedup_window: arguments.Seconds | None = None,
         ttl: arguments.Seconds | None = None,
         time_limit: arguments.Seconds | None = None,
-        max_waiting: int = MAX_WAITING,
+        max_waiting: int = DEFAULT_WAITING,
         interruptible: bool = False,
         version: int = 1,
         shares: str | None = None,
@@ -340,8 +340,8 @@ class InTurn:
                 default.dedup_window if dedup_window is None else dedup_window,
                 default.state_ttl if state_ttl is None else state_ttl,
             )
-        if max_waiting != MAX_WAITING:
-            arguments.whole(max_waiting, "max_waiting", 1, 10_000_000)
+        if max_waiting != DEFAULT_WAITING:
+            arguments.whole(max_waiting, "max_waiting", 1, MAX_WAITING)
         return InlineTurn(
             self.runtime,
             key,

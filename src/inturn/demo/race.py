@@ -54,14 +54,14 @@ async def _tell(screen: Screen) -> int:
     screen.print_wrapped(f"{paint('inturn demo:', 'bold')} {told}")
     screen.print()
     with tempfile.TemporaryDirectory(prefix="inturn-demo-") as folder:
-        async with Crew(Path(folder)) as crew, asyncio.timeout(LIMIT_S):
+        async with Workers(Path(folder)) as workers, asyncio.timeout(LIMIT_S):
             with screen.live(keep=False) as live:
                 live.draw([f"Starting {PROCESSES} processes ..."])
-                await crew.start()
+                await workers.start()
             screen.print(paint("1  Unguarded", "bold red"), *_painted(BODY, screen), "")
-            race = await _run(screen, crew, guarded=False)
+            race = await _run(screen, workers, guarded=False)
             screen.print(paint("2  Under app.lock", "bold green"), *_painted(GUARD, screen), "")
-            cure = await _run(screen, crew, guarded=True)
+            cure = await _run(screen, workers, guarded=True)
     screen.print(*_numbers(race, cure, screen).lines(screen), "")
     screen.print_wrapped(_verdict(race, cure, screen))
     screen.print(
@@ -77,7 +77,7 @@ def _painted(code: str, screen: Screen) -> list[str]:
     return [screen.paint(line, "cyan") for line in code.splitlines()]
 
 
-async def _run(screen: Screen, crew: Crew, *, guarded: bool) -> History:
+async def _run(screen: Screen, workers: Workers, *, guarded: bool) -> History:
     """The timeline grows while the run goes on; at its end all of it stays."""
     expected_s = PROCESSES * TIMES * (BODY_S + 0.005) if guarded else TIMES * (BODY_S + PAUSE_S * 0.75)
     with screen.live(keep=False) as live:
@@ -89,7 +89,7 @@ async def _run(screen: Screen, crew: Crew, *, guarded: bool) -> History:
                 drawn_at = time.monotonic()
                 live.draw(timeline(history, screen, expected_s))
 
-        history = await crew.run(guarded=guarded, on_body=draw)
+        history = await workers.run(guarded=guarded, on_body=draw)
     screen.print(*timeline(history, screen))
     screen.print(*_outcome(history, screen), "")
     return history
@@ -136,8 +136,8 @@ class ProcessFailed(InTurnError):
     """A process of the demo ended too early."""
 
 
-class Crew:
-    """The processes: started together, told to run, listened to, and ended."""
+class Workers:
+    """The processes of the demo: started together, told to run, followed, and ended."""
 
     def __init__(self, folder: Path) -> None:
         self._url = f"sqlite:///{folder / 'demo.db'}"
@@ -145,7 +145,7 @@ class Crew:
         self._errors = folder / "errors.log"
         self._workers: list[Process] = []
 
-    async def __aenter__(self) -> Crew:
+    async def __aenter__(self) -> Workers:
         return self
 
     async def __aexit__(

@@ -90,7 +90,8 @@ _ALL = (
          "agent 'openai' was refused: invalid model"),
     Kind("agent-timeout", 504, "The agent did not answer in time", "agent 'openai' did not finish within 120 s"),
     Kind("store-unavailable", 503, "The store is unavailable",
-         "Nothing was done, and nothing was stored elsewhere: repeat the request later.", AWAY_S),
+         "The store did not confirm the request, and it is kept nowhere else. Repeat it later: with the same "
+         "message_id nothing happens twice.", AWAY_S),
     Kind("outcome-unknown", 503, "It is not known whether anything was saved",
          "The store went away during the commit: either all was saved or nothing. Repeat it with the same message_id.",
          AWAY_S),

@@ -28,7 +28,8 @@ from inturn.store.lane import Rule
 
 MAX_WINDOW_S = 7 * 86400.0
 MAX_STATE_TTL_S = 366 * 86400.0
-MAX_WAITING = 10_000
+DEFAULT_WAITING = 10_000
+MAX_WAITING = 10_000_000
 _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 
@@ -196,7 +197,7 @@ def make(
         state=None if state is None else StateShape(state, initial),
         timing=timing,
         retry=RetryRule(on_failure, arguments.whole(attempts, "attempts", 1, 1000), first_s, max(first_s, longest_s)),
-        max_waiting=arguments.whole(max_waiting, "max_waiting", 1, 10_000_000),
+        max_waiting=arguments.whole(max_waiting, "max_waiting", 1, MAX_WAITING),
         priority=policy.priority(priority),
         rule=policy.make_rule(
             busy, quiet=quiet, max_quiet=max_quiet, max_burst=max_burst, cut=cut, interruptible=interruptible,

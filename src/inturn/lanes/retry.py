@@ -14,7 +14,7 @@ OnFailure = Literal["block", "skip", "park"]
 ON_FAILURE: tuple[OnFailure, ...] = ("block", "skip", "park")
 
 MAX_ERROR = 2000
-MAX_DELAY_S = 7 * 86400.0
+MAX_RETRY_DELAY_S = 7 * 86400.0
 
 
 class Exhausted(Exception):
@@ -45,7 +45,7 @@ class RetryRule(NamedTuple):
         if attempt >= self.attempts:
             return Verdict("park" if self.on_failure == "park" else "dead")
         if isinstance(error, Retry) and error.after is not None:
-            return Verdict("retry", round(min(error.after, MAX_DELAY_S) * 1000))
+            return Verdict("retry", round(min(error.after, MAX_RETRY_DELAY_S) * 1000))
         bound = min(self.longest_s, self.first_s * 2.0 ** (attempt - 1))
         return Verdict("retry", round(random.uniform(0.0, bound) * 1000))
 

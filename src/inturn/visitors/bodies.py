@@ -19,8 +19,9 @@ def _example(**values: Any) -> ConfigDict:
 
 
 class SettingsIn(ProjectSettings):
-    """Takes the graph unchecked: the route checks it, so that problems name its nodes."""
+    """How a project answers its visitors."""
 
+    # unchecked: the route checks the graph, so that problems name its nodes
     graph: Annotated[Graph | None, SkipValidation] = None
 
 
@@ -94,7 +95,7 @@ _MESSAGE = {
 
 
 class MessageOut(BaseModel):
-    """Only visitors' messages have an `outcome` (`None`: it waits); only assistants' have `answers` and `agent`."""
+    """Only visitors' messages have an `outcome` (`null`: it waits); only assistants' have `answers` and `agent`."""
 
     model_config = _example(**_MESSAGE)
 

@@ -1,5 +1,5 @@
-"""A chat as it is stored (its newest messages with their outcomes, its metadata, the highest fence that wrote), and
-where chats are kept. `LaneConversations`, the default, keeps each chat as the state of its own lane.
+"""A chat is a visitor's conversation as it is stored: its newest messages with their outcomes, its metadata, and the
+highest fence that wrote. `LaneConversations`, the default place for chats, keeps each as the state of its own lane.
 
 A chat is bounded: the oldest settled messages go first, and a message that waits for its answer is never dropped.
 A write is one short turn of the chat's lane: all of a change, or none of it. Reading needs no turn.

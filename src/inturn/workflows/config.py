@@ -16,9 +16,9 @@ MAX_WORDS = 16_000
 @dataclass(frozen=True, slots=True)
 class OrchestratorConfig:
     busy: BusyTurn = "reject"
-    """What happens to a turn of a busy conversation, unless its session was started with another policy."""
+    """What happens to a turn of a busy conversation, unless it was started with another policy."""
     state_ttl: float = DAY_S
-    """Seconds that a session is kept after its last turn."""
+    """Seconds that a conversation is kept after its last turn."""
     lease: float = 30.0
     """Seconds after which the turn of a killed process ends; a living process renews it."""
     time_limit: float = 300.0

@@ -110,7 +110,7 @@ class WorkflowOrchestrator:
         return await self.sessions.view(conversation_id, owner, self.agent)
 
     async def complete_session(self, conversation_id: str, *, owner: Owner | None = None) -> SessionView:
-        """Completes the session by hand, even if something is missing. A completed session stays completed."""
+        """Completes the workflow, even if something is missing. Once completed, it stays so."""
 
         async def complete(turn: Turn[Any], state: WorkflowState) -> None:
             state.status = "completed"
@@ -122,10 +122,10 @@ class WorkflowOrchestrator:
         return await self.sessions.view(conversation_id, owner, self.agent)
 
     async def end_session(self, conversation_id: str, *, owner: Owner | None = None) -> None:
-        """Removes the session and what it collected. (Responses that are still kept for repeats go to nobody.)"""
+        """Removes the conversation and what it collected. Responses that are kept for repeats are given to nobody."""
 
         async def end(turn: Turn[Any], state: WorkflowState) -> None:
-            # first, else the session could be found there and adopted again
+            # first, else the conversation could be found there and adopted again
             await self.sessions.forget_plain(conversation_id)
             turn.state = None
 

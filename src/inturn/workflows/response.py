@@ -40,7 +40,7 @@ class StateView(BaseModel):
     status: Status
     current_phase: str
     current_step: str | None
-    """The id of the step; `None` when everything is collected."""
+    """The id of the step; `null` when everything is collected."""
     collected_data: dict[str, Any]
     turn_count: int
     suggested_input_type: str | None
@@ -85,7 +85,7 @@ class WorkflowResponse(BaseModel):
 
 
 class SessionView(BaseModel):
-    """A session as it is stored, without a turn."""
+    """Where a conversation stands in its workflow, and what was collected."""
 
     conversation_id: str
     agent: str
@@ -97,6 +97,6 @@ class SessionView(BaseModel):
     progress: Progress
     history: list[Line]
     card: dict[str, Any] | None
-    """The card of the current step, filled with what is known; `None` if the step has no card."""
+    """The card of the current step, filled with what is known; `null` if the step has no card."""
     expires_in_s: float | None
-    """`None` while turns wait, and for a session that is not adopted yet."""
+    """`null` while turns wait, and for a conversation of another service that has had no turn here yet."""

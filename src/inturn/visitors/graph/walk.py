@@ -28,7 +28,7 @@ log = logging.getLogger("inturn.visitors")
 MAX_STEPS = 20
 """Nodes that one turn may go through."""
 STATE = "workflow_state"
-"""Where the metadata of a chat holds the position. Services that read the metadata look for this name."""
+"""Where the metadata of a chat holds the place in the graph. Services that read the metadata look for this name."""
 MAX_VALUE = 1024 * 1024
 """Bytes that a tool may return. What is kept of them is also bounded with the rest of the metadata."""
 MAX_MATCHED = 1000
