@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.floor import Floor, Way, in_parts
+from tests.waiting import wait_until
 
 ALONE, TIMED, SHARED = Way.ALONE, Way.TIMED, Way.SHARED
 LONG_S = 20
@@ -37,6 +39,16 @@ class Taker:
         self._thread.join(LONG_S)
         assert not self._thread.is_alive()
         self._floor.close()
+
+
+def is_shut(door: Path) -> bool:
+    """Whether somebody who waits keeps newcomers out."""
+    with door.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 @pytest.mark.parametrize("way", [TIMED, SHARED])
@@ -65,6 +77,7 @@ def test_newcomers_stand_behind_one_of_another_kind_who_waits(tmp_path: Path, wa
     here = Taker(tmp_path, SHARED)
     assert here.has_it.wait(LONG_S)
     waiting = Taker(tmp_path, way)
+    wait_until(lambda: is_shut(tmp_path / "door"))  # its thread may be slow to come to it
     assert not waiting.has_it.wait(SHORT_S)
     newcomer = Taker(tmp_path, SHARED)
     assert not newcomer.has_it.wait(SHORT_S)

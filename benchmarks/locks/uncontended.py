@@ -31,9 +31,9 @@ SIDES: dict[str, OpenSide] = {
 }
 SLICES = 5
 WINDOWS, CYCLES = 9, 200
-RENEWED_TTL_S = 2.0
+RENEWED_TTL_S = 5.0
 BEATS = 6
-"""A heartbeat follows another after a quarter of the shortest life, so these take longer than the leases live."""
+"""A heartbeat follows another after a second here, so these take longer than the leases live."""
 BARE, OURS, ALONE = "bare loop", "inturn", "inturn, one caller"
 
 

@@ -56,7 +56,7 @@ class PlainPool(RedisStore):
     """
 
     def __init__(self, client: Redis, url: str, process: str, namespace: str) -> None:
-        super().__init__(url, process, namespace=namespace)
+        super().__init__(url, process, namespace=namespace, timeout_s=60.0)  # it does not repeat what came too late
         self._client = client
         self._skew_s = 0.0
 

@@ -19,7 +19,6 @@ from inturn import sync
 from inturn.cli.main import main
 from inturn.locks.admin import HolderInfo, LockInfo, WaiterInfo
 from tests.cli.conftest import Captured, field_lists, one_sentence
-from tests.servers import free_port
 
 HOLDER = {"owner", "host", "pid", "fence", "held_s", "weight", "ends_in_s"}
 WAITER = {"owner", "host", "pid", "waited_s", "priority", "weight"}
@@ -220,7 +219,7 @@ def test_a_bad_name_is_refused(app: sync.InTurn, store_url: str, name: str, caps
 
 
 def test_a_store_that_is_away_is_code_1_and_shows_no_password(capsys: Captured) -> None:
-    url = f"redis://:secret@127.0.0.1:{free_port()}/0"
+    url = "redis://:secret@127.0.0.1:1/0"
     assert main(["locks", "ls", "--json", "--url", url]) == 1
     out, err = told(capsys)
     assert out == ""

@@ -14,7 +14,6 @@ import pytest
 
 from inturn import InTurn
 from inturn.cli.main import main
-from tests.servers import free_port
 from tests.waiting import until
 
 Captured = pytest.CaptureFixture[str]
@@ -153,7 +152,7 @@ def test_wrong_numbers_are_code_2(folder: Path, words: list[str], capsys: Captur
 
 
 def test_a_store_that_is_away_is_code_1(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
-    monkeypatch.setenv("SHOP_URL", f"redis://:secret@127.0.0.1:{free_port()}/0")
+    monkeypatch.setenv("SHOP_URL", "redis://:secret@127.0.0.1:1/0")
     for named in ("a_shop:app", "a_shop:blocking"):
         assert main(["worker", named]) == 1
         err = capsys.readouterr().err.splitlines()[-1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import socket
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -51,6 +52,12 @@ class Maker(Generic[M]):
 
     def url(self, kind: str, redis_url: str) -> str:
         return f"sqlite:///{self.tmp_path / 'inturn.db'}" if "sqlite" in kind else redis_url
+
+    def nowhere(self) -> str:
+        """Where nothing listens, and nothing begins to: the port is kept, or another test's server could have it."""
+        kept = self.stack.enter_context(socket.socket())
+        kept.bind(("127.0.0.1", 0))
+        return f"redis://127.0.0.1:{kept.getsockname()[1]}/0"
 
     def source(self, kind: str, redis_url: str, timeout_s: float = 5.0) -> Any:
         url = self.url(kind, redis_url)

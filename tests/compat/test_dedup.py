@@ -21,7 +21,6 @@ from inturn import AsyncMessageDeduplicationManager, MessageDeduplicationManager
 from inturn.compat.dedup import Claims
 from inturn.store import clock
 from tests.compat.sources import Maker
-from tests.servers import free_port
 from tests.waiting import until, wait_until
 
 Manager = MessageDeduplicationManager
@@ -153,9 +152,9 @@ async def test_a_claim_whose_caller_is_cancelled_is_given_back(store_url: str, n
 
 def test_the_keys_are_plain(on_redis: Manager, plain: redis.Redis, message: str) -> None:
     on_redis.mark_as_processed(message)
-    assert 299 <= plain.ttl(f"processed_msg:{message}") <= 300
+    assert 290 <= plain.ttl(f"processed_msg:{message}") <= 300
     on_redis.mark_as_processed(message, 20)
-    assert 19 <= plain.ttl(f"processed_msg:{message}") <= 20
+    assert 10 <= plain.ttl(f"processed_msg:{message}") <= 20
 
 
 def test_a_foreign_mark_counts(on_redis: Manager, plain: redis.Redis, message: str) -> None:
@@ -165,7 +164,7 @@ def test_a_foreign_mark_counts(on_redis: Manager, plain: redis.Redis, message: s
     assert not on_redis.release_claim(message)
     plain.delete(f"processed_msg:{message}")
     assert on_redis.claim(message, 30)
-    assert 29 <= plain.ttl(f"processed_msg:{message}") <= 30
+    assert 20 <= plain.ttl(f"processed_msg:{message}") <= 30
     plain.set(f"processed_msg:{message}", "yes", ex=60)
     assert not on_redis.release_claim(message), "someone else marked it meanwhile"
     assert plain.get(f"processed_msg:{message}") == b"yes"
@@ -178,7 +177,7 @@ def test_a_foreign_mark_counts(on_redis: Manager, plain: redis.Redis, message: s
 def test_a_store_that_is_away_loses_no_message_and_is_told(
     kind: str, maker: Maker[MessageDeduplicationManager], message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    manager = maker.manager(kind, f"redis://127.0.0.1:{free_port()}/0", 0.3)
+    manager = maker.manager(kind, maker.nowhere(), 0.3)
     calls: list[tuple[Callable[[], Any], Any]] = [
         (lambda: manager.is_duplicate(message), False),
         (lambda: manager.mark_as_processed(message), None),

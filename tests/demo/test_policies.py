@@ -24,9 +24,14 @@ from inturn.demo.policies import rows, show_policies
 from inturn.demo.tables import BURST, SAME_BURST, Ran, Table, receipts
 
 COMMAND = [sys.executable, "-m", "inturn.cli.main", "demo", "policies"]
+SLOWER = (
+    "import sys; from inturn.demo import policies; policies.FAST_UNIT_S *= float(sys.argv.pop(1)); "
+    "from inturn.cli.main import main; sys.exit(main(sys.argv[1:]))"
+)
 STALLED = "Was this machine busy?"
-TRIES = 3
-"""The demo plays in real time: where the machine stalled it says so, and what it prints then is another story."""
+PACES = (1, 2, 6)
+"""The demo plays in real time: where the machine stalled it says so, and what it prints then is another story. The same
+stall means less to a play that takes more time."""
 
 
 def summary_of(table: Table) -> list[str]:
@@ -39,10 +44,11 @@ def summary_of(table: Table) -> list[str]:
 
 
 def played(*options: str, folder: Path) -> str:
-    for _ in range(TRIES):
+    for pace in PACES:
+        command = COMMAND if pace == 1 else [sys.executable, "-c", SLOWER, str(pace), *COMMAND[-2:]]
         done = subprocess.run(
-            [*COMMAND, *options], cwd=folder, env={**os.environ, "COLUMNS": "120"}, capture_output=True, text=True,
-            timeout=30, check=False,
+            [*command, *options], cwd=folder, env={**os.environ, "COLUMNS": "120"}, capture_output=True, text=True,
+            timeout=60, check=False,
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, "")
         if STALLED not in done.stdout:
@@ -57,6 +63,7 @@ def check_summary(out: str) -> None:
 
 
 @pytest.mark.alone
+@pytest.mark.timeout(180)
 def test_the_demo_plays_the_same_burst_under_each_policy(tmp_path: Path) -> None:
     out = played(folder=tmp_path)
     check_summary(out)
@@ -65,6 +72,7 @@ def test_the_demo_plays_the_same_burst_under_each_policy(tmp_path: Path) -> None
 
 
 @pytest.mark.alone
+@pytest.mark.timeout(180)
 async def test_the_demo_plays_on_the_store_that_it_is_given_and_cleans_up(tmp_path: Path, redis_url: str) -> None:
     check_summary(played("--fast", "--url", redis_url, folder=tmp_path))
     async with InTurn(redis_url, namespace="inturn-demo") as app:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import machine
 from inturn.cli.terminal import Screen
 from inturn.demo.race import show_race
 from inturn.demo.timeline import Body, History, timeline
@@ -33,18 +34,26 @@ def child_pids(parent: int) -> set[int]:
     return {int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()}
 
 
+def others_s() -> float:
+    """For how long other programs have kept all processors of this machine busy; none, if the system does not tell."""
+    busy_s = machine._busy_s()
+    return 0.0 if busy_s is None else (busy_s - machine._own_s()) / (os.cpu_count() or 1)
+
+
 def numbers_of(out: str, label: str) -> list[float]:
     (line,) = [line for line in out.splitlines() if line.startswith(label)]
     return [float(number) for number in re.findall(r"[\d.]+", line.removeprefix(label))]
 
 
 @pytest.mark.alone
+@pytest.mark.timeout(120)
 def test_the_demo_shows_the_race_and_its_cure_within_15_seconds(tmp_path: Path) -> None:
-    started_at = time.monotonic()
+    started_at, others_before_s = time.monotonic(), others_s()
     done = subprocess.run(
-        COMMAND, cwd=tmp_path, env={**os.environ, "COLUMNS": "100"}, capture_output=True, text=True, timeout=15
+        COMMAND, cwd=tmp_path, env={**os.environ, "COLUMNS": "100"}, capture_output=True, text=True, timeout=100
     )
-    assert time.monotonic() - started_at < 15
+    # for as long as other programs had all processors it could not go on
+    assert time.monotonic() - started_at - (others_s() - others_before_s) < 15
     assert (done.returncode, done.stderr) == (0, "")
     out = done.stdout
     assert numbers_of(out, "increments asked") == [40, 40]

@@ -23,7 +23,7 @@ from pydantic import BaseModel
 from inturn import InTurn
 from inturn.http import IdempotencyMiddleware
 
-TTL_S = 3.0
+TTL_S = 5.0
 """Longer than a busy machine lets a process wait for its turn, and short enough to wait for after a kill."""
 
 

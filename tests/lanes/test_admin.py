@@ -124,15 +124,15 @@ async def test_a_paused_lane_takes_messages_and_begins_nothing_until_it_is_resum
         await other.lanes.pause("k", "for repairs")
         second = await app.submit("h", {"k": "k"})
         gate.opened.set()
-        assert await first.result(5) == 1, "what runs may finish"
-        assert await (await app.submit("h", {"k": "another"})).result(5) == 1
+        assert await first.result(20) == 1, "what runs may finish"
+        assert await (await app.submit("h", {"k": "another"})).result(20) == 1
         info = await app.lanes.inspect("k")
         assert (info.status, info.why, info.waiting) == ("paused", "for repairs", 1)
         with pytest.raises(LaneBusy, match="it is paused"):
             async with app.turn("k", busy="reject"):
                 raise AssertionError("unreachable")
         assert await other.lanes.resume("k")
-        assert await second.result(5) == 2
+        assert await second.result(20) == 2
         assert not await other.lanes.resume("k")
 
 
@@ -141,7 +141,7 @@ async def test_an_idle_lane_can_be_paused_and_an_inline_caller_waits_for_its_res
     waiting = asyncio.create_task(_enter(other))
     await until_waiting(app, "k", 1)
     assert await app.lanes.resume("k")
-    await asyncio.wait_for(waiting, 5)
+    await asyncio.wait_for(waiting, 20)
     await until_status(app, "k", "idle")
     assert await app.lanes.list() == []
 

@@ -35,8 +35,8 @@ async def test_reject_says_who_holds_the_lane_and_since_when(app: InTurn) -> Non
         assert ":" in busy.value.holder
         assert 0.02 <= busy.value.since_s < 5
         gate.opened.set()
-        await first.result(5)
-        await (await app.submit("h", 3)).result(5)
+        await first.result(20)
+        await (await app.submit("h", 3)).result(20)
 
 
 async def test_reject_of_a_waiting_or_stopped_lane_says_that(app: InTurn) -> None:
@@ -69,7 +69,7 @@ async def test_drop_is_logged_and_its_receipt_says_so(app: InTurn, caplog: pytes
         with pytest.raises(LaneBusy):
             await dropped.result(1)
         gate.opened.set()
-        await first.result(5)
+        await first.result(20)
     assert (await app.lanes.inspect("k")).state == [1]
     assert f"drop key=k handler=h id={dropped.id}" in caplog.text
     assert counted("inturn_messages_total", outcome="drop") == before + 1
@@ -103,9 +103,9 @@ async def test_wait_runs_in_order_and_what_does_not_begin_in_time_is_timed_out(a
         await until(is_late)
         gate.opened.set()
         with pytest.raises(LaneTimeout) as timeout:
-            await too_late.result(5)
+            await too_late.result(20)
         assert timeout.value.waited_s >= 0.1
-        await in_time.result(5)
+        await in_time.result(20)
     assert (await app.lanes.inspect("k")).state == [1, 3]
 
 
@@ -119,8 +119,8 @@ async def test_a_full_mailbox_refuses_and_takes_again_when_it_is_not(app: InTurn
         await app.submit("h", 3)
     assert (await app.lanes.inspect("k")).waiting == 2
     async with working(app):
-        await last.result(5)
-        await (await app.submit("h", 4)).result(5)
+        await last.result(20)
+        await (await app.submit("h", 4)).result(20)
 
 
 async def test_a_timed_out_message_is_told_in_time_although_the_lane_is_held(app: InTurn) -> None:

@@ -40,7 +40,7 @@ async def test_a_turn_whose_answer_comes_when_the_app_closes_does_not_wait_for_e
         await asyncio.sleep(0)
         gate.opened.set()
         with pytest.raises(StoreUnavailable, match="the app was closed"):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(20):
                 await asking
         await closing
 
@@ -60,7 +60,7 @@ async def test_a_worker_ends_when_its_app_is_closed(make_app: MakeApp) -> None:
     async def h(turn: Turn[Any]) -> None: ...
 
     async with working(app) as worker:
-        await (await app.submit("h", 1)).result(5)
+        await (await app.submit("h", 1)).result(20)
         await app.close()
         done, _ = await asyncio.wait({worker}, timeout=10)
         assert done, "it goes on asking a store that was closed"

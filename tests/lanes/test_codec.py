@@ -50,7 +50,7 @@ async def test_a_state_of_any_shape_is_read_as_it_was_written(app: InTurn, kind:
 
     async with working(app):
         receipts = [await app.submit("h", n) for n in (1, 2)]
-        assert [await receipt.result(5) for receipt in receipts] == [[1], [1, 2]]
+        assert [await receipt.result(20) for receipt in receipts] == [[1], [1, 2]]
     assert (await app.lanes.inspect("k")).state == {"seen": [1, 2], "name": "me"}
     async with app.turn("k", state=kind, initial=initial) as turn:
         assert turn.state.seen == [1, 2]
@@ -161,7 +161,7 @@ async def test_a_first_state_that_a_worker_cannot_make_fails_the_message(app: In
 
     async with working(app):
         with pytest.raises(HandlerFailed, match=r"2 attempt\(s\): ConnectionError: away"):
-            await (await app.submit("h", 1)).result(5)
+            await (await app.submit("h", 1)).result(20)
 
 
 async def test_a_stored_state_that_a_validator_trips_over_parks_the_lane_and_holds_nothing(app: InTurn) -> None:

@@ -36,7 +36,7 @@ async def test_a_dead_letter_has_its_body_errors_attempts_and_times(app: InTurn,
     async with working(app):
         receipt = await app.submit("h", {"n": 1, "text": "hi"})
         with pytest.raises(HandlerFailed):
-            await receipt.result(5)
+            await receipt.result(20)
     (letter,) = await other.dead_letters.list()
     assert (letter.key, letter.handler, letter.id, letter.body, letter.attempts) == (
         "k", "h", "1", {"n": 1, "text": "hi"}, 2,
@@ -54,11 +54,11 @@ async def test_a_replayed_letter_has_all_its_attempts_and_gives_its_result(app: 
     async with working(app):
         receipt = await app.submit("h", {"n": 1})
         with pytest.raises(HandlerFailed):
-            await receipt.result(5)
+            await receipt.result(20)
         broken.bad = set()
         broken.runs.clear()
         assert await app.dead_letters.replay("k", "h", "1")
-        assert await receipt.result(5) == 1
+        assert await receipt.result(20) == 1
         assert not await app.dead_letters.replay("k", "h", "1")
     assert broken.runs == [(1, 1)]
     assert await app.dead_letters.list() == []
@@ -71,14 +71,14 @@ async def test_letters_are_replayed_in_the_order_in_which_they_came(app: InTurn)
         for n in (1, 2, 3):
             receipt = await app.submit("h", {"n": n})
         with pytest.raises(HandlerFailed):
-            await receipt.result(5)
+            await receipt.result(20)
     broken.bad = set()
     assert [letter.id for letter in await app.dead_letters.list()] == ["1", "2", "3"]
     last = await app.submit("h", {"n": 4})
     for n in (3, 1, 2):
         assert await app.dead_letters.replay("k", "h", str(n))
     async with working(app):
-        await last.result(5)
+        await last.result(20)
     assert (await app.lanes.inspect("k")).state == [1, 2, 3, 4]
 
 
@@ -87,7 +87,7 @@ async def test_a_dropped_letter_is_gone(app: InTurn) -> None:
     broken.bad = {1}
     async with working(app):
         with pytest.raises(HandlerFailed):
-            await (await app.submit("h", {"n": 1})).result(5)
+            await (await app.submit("h", {"n": 1})).result(20)
         assert await app.dead_letters.drop("k", "h", "1")
         assert not await app.dead_letters.drop("k", "h", "1")
         assert await app.dead_letters.list() == []
@@ -101,7 +101,7 @@ async def test_the_list_is_bounded_the_oldest_first(app: InTurn) -> None:
         for n in range(5):
             receipt = await app.submit("h", {"n": n})
         with pytest.raises(HandlerFailed):
-            await receipt.result(5)
+            await receipt.result(20)
     assert [letter.id for letter in await app.dead_letters.list(limit=2)] == ["0", "1"]
 
 

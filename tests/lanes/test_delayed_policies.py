@@ -20,8 +20,8 @@ async def test_it_outlives_every_process(make_app: MakeApp) -> None:
     first = make_app()
     first.handler("h", key="k")(noted.run)
     async with working(first):
-        receipt = await submit(first, "a", delay=1.5)
-        taken_back = await submit(first, "b", delay=1.5)
+        receipt = await submit(first, "a", delay=4)
+        taken_back = await submit(first, "b", delay=4)
         assert await taken_back.cancel()
     await first.close()
     second = make_app()
@@ -29,7 +29,7 @@ async def test_it_outlives_every_process(make_app: MakeApp) -> None:
     async with working(second):
         again = await submit(second, "a")
         assert (receipt.status, again.status) == ("delayed", "duplicate")
-        assert await again.result(5) == "a"
+        assert await again.result(20) == "a"
         assert (await submit(second, "b")).status == "cancelled"
     assert noted.bursts == [["a"]]
 
@@ -46,7 +46,7 @@ async def test_what_was_due_while_nobody_worked_runs_when_someone_does(make_app:
     second.handler("h", key="k")(noted.run)
     async with working(second):
         last = await submit(second, "c")
-        await last.result(5)
+        await last.result(20)
         await until_status(second, "k", "idle")
     assert sorted(noted.bursts) == [["a"], ["b"], ["c"]]
     assert noted.bursts.index(["a"]) < noted.bursts.index(["b"])
@@ -61,8 +61,8 @@ async def test_remind_me_but_only_once(app: InTurn) -> None:
         third = await app.submit("remind", "soon", delay=0.2)
         for replaced in (first, second):
             with pytest.raises(Superseded):
-                await replaced.result(1)
-        assert await third.result(5) == "soon"
+                await replaced.result(20)
+        assert await third.result(20) == "soon"
     assert noted.bursts == [["soon"]]
 
 
@@ -81,7 +81,7 @@ async def test_a_reminder_that_comes_due_replaces_nothing_newer(app: InTurn) -> 
         reminder = await submit(app, "reminder", delay=0.1)
         newest = await submit(app, "newest")
         with pytest.raises(Superseded):
-            await reminder.result(1)
+            await reminder.result(20)
         gate.opened.set()
         assert await results([running, newest]) == ["a", "newest"]
     assert noted.bursts == [["a"], ["newest"]]
@@ -105,28 +105,28 @@ async def test_an_interrupt_that_is_delayed_interrupts_when_it_is_due(app: InTur
     assert seen.bursts == [["a"], ["a", "b"]]
 
 
-@pytest.mark.timed
+@pytest.mark.usefixtures("nobody_looks")
 async def test_a_turn_can_send_for_later(app: InTurn) -> None:
     noted = Noted()
     app.handler("remind", key="k", message_id="{id}")(noted.run)
 
     @app.handler("h", key="k")
     async def h(turn: Turn[Any]) -> None:
-        turn.send("remind", {"id": "later"}, delay=1)
-        turn.send("remind", {"id": "at"}, key="elsewhere", not_before=time.time() + 1)
+        turn.send("remind", {"id": "later"}, delay=4)
+        turn.send("remind", {"id": "at"}, key="elsewhere", not_before=time.time() + 4)
         turn.send("remind", {"id": "now"}, delay=0)
 
     async with working(app):
         sent_at = clock.now()
-        await (await submit(app, "a")).result(5)
+        await (await submit(app, "a")).result(20)
 
         async def all_came() -> bool:
             return len(noted.at) == 3
 
         await until(all_came)
-    assert noted.at["now"] - sent_at < 0.95
+    assert noted.at["now"] - sent_at < 3.95
     for name in ("later", "at"):
-        assert 0.95 <= noted.at[name] - sent_at < 1 + SLACK_S
+        assert 3.95 <= noted.at[name] - sent_at < 4 + SLACK_S
 
 
 async def test_a_turn_that_fails_sends_nothing_for_later_either(app: InTurn) -> None:
@@ -140,7 +140,7 @@ async def test_a_turn_that_fails_sends_nothing_for_later_either(app: InTurn) -> 
             raise ValueError("no")
 
     async with working(app):
-        await (await submit(app, "a")).result(5)
+        await (await submit(app, "a")).result(20)
 
         async def came() -> bool:
             return bool(noted.bursts)
@@ -154,7 +154,8 @@ async def test_clearing_a_lane_clears_what_is_delayed_too(app: InTurn) -> None:
     noted = Noted()
     app.handler("h", key="k")(noted.run)
     async with working(app):
-        await submit(app, "a", delay=1.5)
+        due_at = time.time() + 4
+        await submit(app, "a", not_before=due_at)
         await app.lanes.clear("k")
-        await (await submit(app, "b", delay=1.6)).result(5)
+        await (await submit(app, "b", not_before=due_at + 0.1)).result(20)
     assert noted.bursts == [["b"]]

@@ -24,7 +24,7 @@ async def test_equal_ids_of_two_handlers_are_two_messages(app: InTurn) -> None:
 
     async with working(app):
         first, second = [await app.submit(name, None, message_id="1") for name in "ab"]
-        assert (await first.result(5), await second.result(5)) == ("a", "b")
+        assert (await first.result(20), await second.result(20)) == ("a", "b")
 
 
 async def test_a_duplicate_of_a_finished_message_gets_the_first_result(app: InTurn, other: InTurn) -> None:
@@ -38,11 +38,11 @@ async def test_a_duplicate_of_a_finished_message_gets_the_first_result(app: InTu
             return runs
 
     async with working(app):
-        assert await (await app.submit("h", {"id": "m1"})).result(5) == 1
+        assert await (await app.submit("h", {"id": "m1"})).result(20) == 1
         again = await other.submit("h", {"id": "m1"})
         assert again.is_duplicate
-        assert await again.result(5) == 1
-        assert await (await app.submit("h", {"id": "m2"})).result(5) == 2
+        assert await again.result(20) == 1
+        assert await (await app.submit("h", {"id": "m2"})).result(20) == 2
     assert runs == 2
 
 
@@ -62,18 +62,18 @@ async def test_a_duplicate_of_a_waiting_or_running_message_gets_its_receipt_and_
         assert [r.status for r in (first, waiting, running)] == ["accepted", "duplicate", "duplicate"]
         assert first.id == waiting.id == running.id == "7"
         gate.opened.set()
-        assert await asyncio.gather(*(r.result(5) for r in (first, waiting, running))) == ["once"] * 3
+        assert await asyncio.gather(*(r.result(20) for r in (first, waiting, running))) == ["once"] * 3
 
 
 async def test_the_window_of_a_handler_ends_and_then_the_message_runs_again(app: InTurn) -> None:
-    @app.handler("h", key="k", message_id="{id}", dedup_window=2, state=list)
+    @app.handler("h", key="k", message_id="{id}", dedup_window=4, state=list)
     async def h(turn: Turn[list[int]]) -> int:
         turn.state.append(1)
         return len(turn.state)
 
     async with working(app):
         first = await app.submit("h", {"id": 1})
-        assert await first.result(5) == 1
+        assert await first.result(20) == 1
         assert (await app.submit("h", {"id": 1})).is_duplicate
 
         async def is_over() -> bool:
@@ -84,7 +84,7 @@ async def test_the_window_of_a_handler_ends_and_then_the_message_runs_again(app:
             return False
 
         await until(is_over)
-        assert await (await app.submit("h", {"id": 1})).result(5) == 2
+        assert await (await app.submit("h", {"id": 1})).result(20) == 2
 
 
 async def test_a_content_id_is_made_of_the_key_and_the_text(app: InTurn) -> None:
@@ -95,7 +95,7 @@ async def test_a_content_id_is_made_of_the_key_and_the_text(app: InTurn) -> None
     async with working(app):
         first = await app.submit("h", {"user": 1, "text": "hi"})
         assert first.id == content_id("user:1", "hi")
-        await first.result(5)
+        await first.result(20)
         assert (await app.submit("h", {"user": 1, "text": "hi"})).is_duplicate
         assert not (await app.submit("h", {"user": 1, "text": "hi!"})).is_duplicate
         assert not (await app.submit("h", {"user": 2, "text": "hi"})).is_duplicate
@@ -113,14 +113,14 @@ async def test_a_message_that_failed_for_good_is_not_a_duplicate(app: InTurn) ->
     async with working(app):
         first = await app.submit("h", {"id": 1})
         with pytest.raises(HandlerFailed, match="broken") as failed:
-            await first.result(5)
+            await first.result(20)
         assert [error["type"] for error in failed.value.errors] == ["Stop"]
         assert failed.value.attempts == 1
         is_broken = False
         again = await app.submit("h", {"id": 1})
         assert not again.is_duplicate
         assert await app.dead_letters.list() == [], "accepted again, it is taken out of there"
-        assert await again.result(5) == "attempt 1"
+        assert await again.result(20) == "attempt 1"
 
 
 async def test_an_inline_turn_and_a_submitted_message_of_one_id_are_two_messages(app: InTurn) -> None:
@@ -131,7 +131,7 @@ async def test_an_inline_turn_and_a_submitted_message_of_one_id_are_two_messages
         return "submitted"
 
     async with working(app):
-        assert await (await app.submit("h", {"id": 1})).result(5) == "submitted"
+        assert await (await app.submit("h", {"id": 1})).result(20) == "submitted"
     async with app.turn("k", message_id=1) as turn:
         turn.result = "inline"
     with pytest.raises(DuplicateMessage) as duplicate:
@@ -147,6 +147,6 @@ async def test_the_mark_of_a_message_outlives_its_lane(app: InTurn, other: InTur
         return 1
 
     async with working(app):
-        await (await app.submit("h", {"id": 1})).result(5)
+        await (await app.submit("h", {"id": 1})).result(20)
         await until_status(other, "k", "idle")
         assert (await app.submit("h", {"id": 1})).is_duplicate

@@ -34,7 +34,7 @@ async def test_a_turn_knows_its_message_its_lane_and_its_fence(app: InTurn) -> N
     await asyncio.sleep(0.06)
     async with working(app):
         for receipt in receipts:
-            await receipt.result(5)
+            await receipt.result(20)
     assert seen[0] == ("k", "h", "1", {"id": 1}, 1, "1", False)
     assert seen[3] > seen[1] > 0
 
@@ -54,8 +54,8 @@ async def test_a_handler_that_raises_leaves_nothing_behind(app: InTurn) -> None:
     async with working(app):
         receipts = [await app.submit("h", n) for n in (1, 2, 3)]
         with pytest.raises(HandlerFailed, match="ValueError: no"):
-            await receipts[1].result(5)
-        await receipts[2].result(5)
+            await receipts[1].result(20)
+        await receipts[2].result(20)
         await until_status(app, "k>sink", "idle")
     assert (await app.lanes.inspect("k")).state == [1, 3]
     assert (await app.lanes.inspect("k>sink")).state == [1, 3]
@@ -73,7 +73,7 @@ async def test_a_result_that_cannot_be_written_fails_the_message(app: InTurn, re
 
     async with working(app):
         with pytest.raises(HandlerFailed, match=says):
-            await (await app.submit("h", 1)).result(5)
+            await (await app.submit("h", 1)).result(20)
     assert (await app.lanes.inspect("k")).state is None
 
 
@@ -92,9 +92,9 @@ async def test_a_state_that_cannot_be_written_fails_the_message_and_the_old_one_
         turn.state = {"good": 1} if turn.body == "good" else state
 
     async with working(app):
-        await (await app.submit("h", "good")).result(5)
+        await (await app.submit("h", "good")).result(20)
         with pytest.raises(HandlerFailed, match=says):
-            await (await app.submit("h", "bad")).result(5)
+            await (await app.submit("h", "bad")).result(20)
     assert (await app.lanes.inspect("k")).state == {"good": 1}
 
 
@@ -107,7 +107,7 @@ async def test_setting_the_state_to_none_removes_it(app: InTurn) -> None:
 
     async with working(app):
         receipts = [await app.submit("h", body) for body in (1, "forget", 2, "forget")]
-        assert [await receipt.result(5) for receipt in receipts] == [[[], 0], [[1], 1], [[], 0], [[2], 1]]
+        assert [await receipt.result(20) for receipt in receipts] == [[[], 0], [[1], 1], [[], 0], [[2], 1]]
     lane = await app.lanes.inspect("k")
     assert (lane.state, lane.version, lane.status) == (None, 0, "idle")
 
@@ -124,16 +124,16 @@ async def test_a_handler_without_a_state_keeps_that_of_its_lane(app: InTurn) -> 
 
     async with working(app):
         for name in ("writes", "looks", "writes"):
-            await (await app.submit(name, 1)).result(5)
+            await (await app.submit(name, 1)).result(20)
     receipts = [await app.submit(name, 1) for name in ("writes", "looks", "writes")]
     async with working(app):  # one after the other, without another look at the state
         for receipt in receipts:
-            await receipt.result(5)
+            await receipt.result(20)
     assert (await app.lanes.inspect("k")).state == [1, 1, 1, 1]
 
 
 async def test_the_life_of_a_state_slides_with_every_commit_and_does_not_end_while_messages_wait(app: InTurn) -> None:
-    life_s = 2.0
+    life_s = 4.0
 
     @app.handler("h", key="k", state=list, state_ttl=life_s)
     async def h(turn: Turn[list[int]]) -> int:
@@ -141,24 +141,24 @@ async def test_the_life_of_a_state_slides_with_every_commit_and_does_not_end_whi
         return len(turn.state)
 
     async with working(app):
-        for expected in range(1, 5):
+        for expected in range(1, 7):
             began_at = clock.now()
-            assert await (await app.submit("h", 1)).result(5) == expected
+            assert await (await app.submit("h", 1)).result(20) == expected
             expires_in_s = (await until_status(app, "k", "idle")).state_expires_in_s
             assert expires_in_s is not None
             assert began_at + life_s - clock.now() - 0.01 < expires_in_s <= life_s, "it is counted from the commit"
-            await asyncio.sleep(0.6)  # four of these are longer than it lives
+            await asyncio.sleep(0.7)  # six of these are longer than it lives
     waiting = await app.submit("h", 1)
     assert (await app.lanes.inspect("k")).state_expires_in_s is None
     await asyncio.sleep(life_s + 0.1)
     async with working(app):
-        assert await waiting.result(5) == 5
+        assert await waiting.result(20) == 7
 
         async def is_gone() -> bool:
             return (await app.lanes.inspect("k")).state is None
 
         await until(is_gone)
-        assert await (await app.submit("h", 1)).result(5) == 1
+        assert await (await app.submit("h", 1)).result(20) == 1
 
 
 async def test_a_state_that_does_not_fit_parks_its_lane_alone_and_a_fixed_deploy_goes_on_with_the_message(
@@ -172,7 +172,7 @@ async def test_a_state_that_does_not_fit_parks_its_lane_alone_and_a_fixed_deploy
 
     async with working(old):
         for k in (1, 2):
-            await (await old.submit("h", {"k": k})).result(5)
+            await (await old.submit("h", {"k": k})).result(20)
 
     @bad.handler("h", key="k:{k}", state=dict[str, int], attempts=1)
     async def count(turn: Turn[dict[str, int]]) -> int:
@@ -182,7 +182,7 @@ async def test_a_state_that_does_not_fit_parks_its_lane_alone_and_a_fixed_deploy
     async with working(bad):
         waits = [await bad.submit("h", {"k": 1, "n": n}) for n in (1, 2)]
         info = await until_status(bad, "k:1", "parked")
-        assert await (await bad.submit("h", {"k": 2})).result(5) == 2, "other lanes go on"
+        assert await (await bad.submit("h", {"k": 2})).result(20) == 2, "other lanes go on"
     assert "does not fit its schema: count" in info.why
     assert (info.state, info.version, info.waiting) == ({"count": "one"}, 1, 2)
     assert info.messages[0].attempts == 0, "a bad deploy costs no attempts"
@@ -195,7 +195,7 @@ async def test_a_state_that_does_not_fit_parks_its_lane_alone_and_a_fixed_deploy
 
     async with working(fixed):
         assert await fixed.lanes.resume("k:1")
-        assert [await wait.result(5) for wait in waits] == [1, 1]
+        assert [await wait.result(20) for wait in waits] == [1, 1]
     assert (await fixed.lanes.inspect("k:1")).state == {"count": 12}
 
 
@@ -211,7 +211,7 @@ async def test_a_body_that_does_not_fit_the_handler_fails_the_message(make_app: 
     receipt = await one.submit("h", {"x": "many"})
     async with working(two):
         with pytest.raises(HandlerFailed, match="BadMessage: the body does not fit the handler: x"):
-            await receipt.result(5)
+            await receipt.result(20)
 
 
 async def test_a_turn_must_not_wait_for_its_own_lane(app: InTurn) -> None:
@@ -221,23 +221,23 @@ async def test_a_turn_must_not_wait_for_its_own_lane(app: InTurn) -> None:
         if turn.body.get("deep"):
             return "deep"
         with pytest.raises(OwnLane, match="'a'"):
-            await mine.result(5)
+            await mine.result(20)
         with pytest.raises(OwnLane):
             async with app.turn("a"):
                 raise AssertionError("unreachable")
         with pytest.raises(OwnLane):
-            await asyncio.create_task(mine.result(5))
+            await asyncio.create_task(mine.result(20))
         async with app.turn("b"), app.turn("c"):
             with pytest.raises(OwnLane):
-                await mine.result(5)
-        return str(await (await app.submit("other", {})).result(5))
+                await mine.result(20)
+        return str(await (await app.submit("other", {})).result(20))
 
     @app.handler("other", key="b")
     async def other(turn: Turn[Any]) -> str:
         return "fine"
 
     async with working(app):
-        assert await (await app.submit("h", {"k": "a"})).result(10) == "fine"
+        assert await (await app.submit("h", {"k": "a"})).result(20) == "fine"
 
 
 async def test_a_commit_by_the_handler_while_the_store_is_away_costs_no_attempt(

@@ -105,7 +105,7 @@ async def test_an_object_with_an_async_call_is_a_handler(app: InTurn) -> None:
 
     app.handler("h", key="k")(Answers())
     async with working(app):
-        assert await (await app.submit("h", 1)).result(5) == "called"
+        assert await (await app.submit("h", 1)).result(20) == "called"
 
 
 async def test_a_body_is_checked_and_read_through_its_model(app: InTurn) -> None:
@@ -120,8 +120,8 @@ async def test_a_body_is_checked_and_read_through_its_model(app: InTurn) -> None
         await app.submit("h", {"user": 1})
     assert await app.lanes.list() == []
     async with working(app):
-        assert await (await app.submit("h", Question(user=1, text="hi"))).result(5) == "user:1"
-        assert await (await app.submit("h", {"user": 2, "text": "ho"})).result(5) == "user:2"
+        assert await (await app.submit("h", Question(user=1, text="hi"))).result(20) == "user:1"
+        assert await (await app.submit("h", {"user": 2, "text": "ho"})).result(20) == "user:2"
     assert seen == [Question(user=1, text="hi"), Question(user=2, text="ho")]
 
 
@@ -131,6 +131,6 @@ async def test_keys_and_ids_may_be_functions_of_the_body(app: InTurn) -> None:
         return f"{turn.key} {turn.id}"
 
     async with working(app):
-        assert await (await app.submit("h", ["a", "b"])).result(5) == "k:a b"
+        assert await (await app.submit("h", ["a", "b"])).result(20) == "k:a b"
     with pytest.raises(ValueError, match="message_id: its function returned 5; it must return text"):
         await app.submit("h", ["a", 5])

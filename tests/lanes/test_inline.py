@@ -17,7 +17,7 @@ from inturn.store.lane import Begun, Opening
 from inturn.store.limits import PLACE_LIVES_MS
 from inturn.store.protocol import Beat
 from tests.conftest import MakeApp
-from tests.lanes.workbench import Gate, apart, counted, put, working
+from tests.lanes.workbench import SLACK_S, Gate, apart, counted, put, working
 from tests.waiting import until, until_status, until_waiting
 
 
@@ -80,7 +80,7 @@ async def test_inline_turns_and_submitted_messages_stand_in_one_order(app: InTur
     ]  # fmt: skip
 
 
-@pytest.mark.timed
+@pytest.mark.usefixtures("nobody_looks")
 async def test_the_commit_before_hands_the_lane_to_the_waiting_caller_at_once(app: InTurn, other: InTurn) -> None:
     loop = asyncio.get_running_loop()
     began_at = 0.0
@@ -95,7 +95,7 @@ async def test_the_commit_before_hands_the_lane_to_the_waiting_caller_at_once(ap
         await until_waiting(app, "k", 1)
         ended_at = loop.time()
     await waiting
-    assert began_at - ended_at < 0.5, "by push, not by the next beat"
+    assert began_at - ended_at < SLACK_S, "by push, not by the next beat"
 
 
 async def test_a_body_that_raises_rolls_everything_back(app: InTurn, caplog: pytest.LogCaptureFixture) -> None:
@@ -151,7 +151,7 @@ async def test_a_task_that_outlives_the_turn_in_which_it_was_made_may_wait_for_t
     async with app.turn("k"):
         task = asyncio.create_task(later())
     gate.opened.set()
-    assert await asyncio.wait_for(task, 5) == "mine"
+    assert await asyncio.wait_for(task, 20) == "mine"
 
 
 async def test_a_caller_that_stops_waiting_is_gone_from_the_mailbox(app: InTurn, make_app: MakeApp) -> None:
@@ -199,7 +199,7 @@ async def test_inline_callers_that_wait_in_a_lane_that_is_cleared_queue_anew(app
     waiting = [apart(wait(n)) for n in range(2)]
     await until_waiting(app, "k", 2)
     assert await app.lanes.clear("k") == 2
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         assert await asyncio.gather(*waiting) == [0, 1]
     with pytest.raises(LeaseLost, match="cleared"):
         await holding
@@ -238,7 +238,7 @@ async def test_a_caller_asks_again_when_its_beat_was_so_long_on_its_way_that_its
 
         await until(has_asked_again)
         assert len(set(asked[before - 1 :])) == 1, "for the same place"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         await waiting
 
 
@@ -253,7 +253,7 @@ async def test_a_turn_that_is_over_when_it_arrives_does_not_find_its_own_message
         return answer._replace(sent_at=answer.sent_at - answers.pop()) if answers else answer
 
     monkeypatch.setattr(store, "begin", begin)
-    async with asyncio.timeout(5), app.turn("k", state=list, message_id="m") as turn:
+    async with asyncio.timeout(20), app.turn("k", state=list, message_id="m") as turn:
         turn.state.append(turn.id)
     info = await app.lanes.inspect("k")
     assert (info.state, info.status, answers) == (["m"], "idle", [])
@@ -263,11 +263,11 @@ async def test_an_inline_caller_waits_behind_a_message_that_waits_for_its_retry(
     @app.handler("h", key="k", state=list)
     async def h(turn: Turn[list[str]]) -> None:
         if turn.attempt == 1:
-            raise Retry(after=2)
+            raise Retry(after=4)  # we see it wait, however busy the machine is
         turn.state.append("submitted")
 
     async with working(app):
         await app.submit("h", 1)
         await until_status(app, "k", "waiting")
-        async with asyncio.timeout(10), other.turn("k", state=list) as turn:
+        async with asyncio.timeout(20), other.turn("k", state=list) as turn:
             assert turn.state == ["submitted"]

@@ -50,7 +50,7 @@ async def test_a_duplicate_of_a_running_or_waiting_turn_can_wait_for_its_result(
     with pytest.raises(DuplicateMessage) as while_running:
         async with other.turn("k", message_id="m"):
             raise AssertionError("unreachable")
-    results = [apart(each.value.receipt.result(10)) for each in (waiting, while_running)]
+    results = [apart(each.value.receipt.result(20)) for each in (waiting, while_running)]
     gate.opened.set()
     assert await asyncio.gather(*results) == ["first", "first"]
     await running
@@ -123,8 +123,8 @@ async def test_awaiting_a_result_of_ones_own_lane_is_refused_and_after_the_turn_
         async with app.turn("k"):
             receipt = await app.submit("h", 1)
             with pytest.raises(OwnLane):
-                await receipt.result(5)
-        assert await receipt.result(5) == 1
+                await receipt.result(20)
+        assert await receipt.result(20) == 1
 
 
 async def test_a_turn_is_entered_once(app: InTurn) -> None:

@@ -25,7 +25,7 @@ async def test_an_inline_turn_that_allows_it_is_left_by_interrupted(app: InTurn,
                 await asyncio.Event().wait()
         assert isinstance(interrupted.value, LeaseLost)
         assert turn.lost
-        assert await (await submitting).result(5) == ["a"]
+        assert await (await submitting).result(20) == ["a"]
     assert (await app.lanes.inspect("k")).state == []
     assert counted("inturn_turns_total", outcome="interrupted") == before + 1
 
@@ -85,5 +85,5 @@ async def test_an_inline_turn_is_not_interrupted_unless_it_says_so(app: InTurn, 
             assert receipt.status == "queued"
             await app.process.store.confirm("k", turn._lease.token)
             assert not turn.lost
-        await receipt.result(5)
+        await receipt.result(20)
     assert (await app.lanes.inspect("k")).state == ["kept"]

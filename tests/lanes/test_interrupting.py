@@ -193,6 +193,6 @@ async def test_a_cancellation_arrives_soon(app: InTurn, other: InTurn) -> None:
             await begun.wait()
             arrives_at = time.monotonic()
             second = await other.submit("h", {"k": f"k{number}", "n": 2})
-            await second.result(5)
+            await second.result(20)
             took.append(cancelled_at[-1] - arrives_at)
     assert sorted(took)[4] < 0.1, took

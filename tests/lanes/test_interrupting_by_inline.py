@@ -112,8 +112,8 @@ async def test_a_handler_that_allows_it_runs_again_behind_the_caller(app: InTurn
         await calls.start(other, "caller", busy="interrupt").reached.wait()
         gate.opened.set()
         await calls.ends("caller")
-        assert await first.result(10) == 1
-        await last.result(10)
+        assert await first.result(20) == 1
+        await last.result(20)
     assert tries == 2
     assert await state_of(app) == ["caller", "report", "later"]
 
@@ -132,7 +132,7 @@ async def test_a_handler_of_a_higher_priority_is_left_alone(app: InTurn, other: 
         calls.start(other, "caller", busy="interrupt")
         await until_waiting(app, "k", 1)
         gate.opened.set()
-        await receipt.result(10)
+        await receipt.result(20)
         await calls.ends("caller")
     assert await state_of(app) == ["urgent", "caller"]
 

@@ -28,7 +28,7 @@ async def test_a_failed_burst_is_retried_as_the_same_burst_and_nothing_joins_it(
     async with working(app):
         assert await results(receipts) == [["a", "b", "c"]] * 3
         (late,) = await submitted(app, "late")
-        assert await late.result(5) == ["late"]
+        assert await late.result(20) == ["late"]
     assert seen.turns == [(["a", "b", "c"], 1), (["a", "b", "c"], 2), (["a", "b", "c"], 3), (["late"], 1)]
 
 
@@ -100,7 +100,7 @@ async def test_park_stops_the_lane_at_the_one_at_fault_and_goes_on_when_it_is_re
 
     receipts = await submitted(app, "a", "poison", "b")
     async with working(app):
-        assert await receipts[0].result(5) == "a"
+        assert await receipts[0].result(20) == "a"
         info = await until_status(app, "k", "parked")
         assert info.messages[0].id == "poison"
         assert "ValueError: no" in info.why
@@ -160,7 +160,7 @@ async def test_a_dead_letter_of_a_burst_is_replayed_by_itself(app: InTurn) -> No
         assert await fates(receipts) == ["a", "dead", "b"]
         is_mended.set()
         assert await app.dead_letters.replay("k", "h", "poison")
-        assert await receipts[1].result(5) == "poison"
+        assert await receipts[1].result(20) == "poison"
 
 
 async def test_a_body_that_does_not_fit_spoils_only_its_own_message(app: InTurn, make_app: MakeApp) -> None:

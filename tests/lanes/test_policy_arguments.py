@@ -238,4 +238,4 @@ async def test_options_that_go_together_do(app: InTurn) -> None:
     app.handler("wait", key="{k}", busy="wait", wait=5, unless_newer=True)(run)
     async with working(app):
         for name in app.runtime.handlers:
-            await (await app.submit(name, {"k": name}, priority=5, delay=0.001)).result(5)
+            await (await app.submit(name, {"k": name}, priority=5, delay=0.001)).result(20)

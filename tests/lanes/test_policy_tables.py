@@ -30,9 +30,13 @@ from inturn.store.lane import Rule
 from tests.lanes.policy_by_hand import play_by_hand
 from tests.servers import PrivateRedis
 
-UNITS_S = (0.1, 0.25)
-SLOWEST_UNIT_S = 0.8
-"""A play in which the machine stalled says nothing; it is repeated more slowly. The last one counts in any case."""
+UNITS_S = (0.1, 0.25, 0.8) * 4
+SLOWEST_UNIT_S = 2.0
+"""A play in which the machine stalled says nothing; it is repeated. A slow play bears longer stalls, and a fast one
+finds the time between two of them. The last one counts in any case.
+"""
+LONGEST_S = 240.0
+"""All of them together, on a machine that stalls all the time."""
 MAX_LATE = 0.25
 PAUSE = 1 / 20
 """Units between two checks of how slow the machine is."""
@@ -130,6 +134,7 @@ class Pulse:
             await asyncio.wait({self._beating})
 
 
+@pytest.mark.timeout(LONGEST_S)
 @every_table
 def test_a_policy_does_what_its_table_says_on_redis_in_real_time(redis_plays: dict[str, Play], table: Table) -> None:
     play = redis_plays[table.name]

@@ -73,7 +73,7 @@ async def test_a_user_does_not_wait_for_the_retry_of_a_proactive_message(app: In
         await submit(app, "fails", "proactive")
         await until_status(app, "k", "waiting")
         behind = await submit(app, "behind", "proactive")
-        await (await submit(app, "user", "user")).result(5)
+        await (await submit(app, "user", "user")).result(20)
         await until_status(app, "k", "waiting")
         with pytest.raises(TimeoutError):
             await behind.result(0.1)
@@ -114,7 +114,7 @@ async def test_a_turn_can_send_with_a_priority(app: InTurn) -> None:
 
     await app.lanes.pause("to")
     async with working(app):
-        await (await submit(app, "a")).result(5)
+        await (await submit(app, "a")).result(20)
         await app.lanes.resume("to")
         await until_status(app, "to", "idle")
     assert [burst[0] for burst in seen.bursts] == ["high", "plain", "low"]

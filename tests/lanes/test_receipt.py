@@ -27,7 +27,7 @@ async def test_a_result_is_told_to_whoever_waits_in_any_process(
             return {"of": turn.body["id"]}
 
     receipts = [await each.submit("h", {"id": 1}) for each in (app, other)]
-    waiting = [asyncio.create_task(receipt.result(5)) for receipt in receipts]
+    waiting = [asyncio.create_task(receipt.result(20)) for receipt in receipts]
     async with working(app):
         await gate.reached.wait()
         gate.opened.set()
@@ -46,7 +46,7 @@ async def test_a_result_can_be_asked_for_again_and_after_a_timeout(app: InTurn) 
         with pytest.raises(TimeoutError):
             await receipt.result(0.01)
     async with working(app):
-        assert [await receipt.result(5) for _ in range(3)] == [[1]] * 3
+        assert [await receipt.result(20) for _ in range(3)] == [[1]] * 3
 
 
 async def test_many_wait_for_many(app: InTurn) -> None:
@@ -55,7 +55,7 @@ async def test_many_wait_for_many(app: InTurn) -> None:
         return int(turn.body["n"])
 
     receipts = [await app.submit("h", {"n": n}) for n in range(100)]
-    waiting = [asyncio.create_task(receipt.result(10)) for receipt in receipts]
+    waiting = [asyncio.create_task(receipt.result(20)) for receipt in receipts]
     async with working(app):
         assert await asyncio.gather(*waiting) == list(range(100))
 
@@ -66,7 +66,7 @@ async def test_a_message_that_was_removed_has_no_result(app: InTurn, other: InTu
         raise Stop("no")
 
     cleared = await app.submit("h", 1)
-    waiting = asyncio.create_task(cleared.result(5))
+    waiting = asyncio.create_task(cleared.result(20))
 
     async def is_awaited() -> bool:
         return bool(app.runtime.results._waits)
@@ -92,10 +92,10 @@ async def test_a_duplicate_replays_even_an_empty_result(app: InTurn) -> None:
     async def h(turn: Turn[Any]) -> None: ...
 
     async with working(app):
-        assert await (await app.submit("h", {"id": 1})).result(5) is None
+        assert await (await app.submit("h", {"id": 1})).result(20) is None
         again = await app.submit("h", {"id": 1})
         assert again.is_duplicate
-        assert await again.result(5) is None
+        assert await again.result(20) is None
 
 
 @pytest.mark.parametrize("timeout", [-1, float("nan"), "1"])
@@ -129,7 +129,7 @@ async def test_a_result_whose_notice_was_lost_is_found_by_looking_again(
 
     app.process.registry.listeners["settled"] = hears_nothing
     async with working(app):
-        waiting = asyncio.create_task((await app.submit("h", 1)).result(5))
+        waiting = asyncio.create_task((await app.submit("h", 1)).result(20))
         await gate.reached.wait()
         gate.opened.set()
         assert await waiting == 1
@@ -140,7 +140,7 @@ async def test_waiting_for_a_result_keeps_the_process_beating_and_then_it_is_not
     async def h(turn: Turn[Any]) -> None: ...
 
     receipt = await app.submit("h", 1)
-    waiting = asyncio.create_task(receipt.result(5))
+    waiting = asyncio.create_task(receipt.result(20))
     registry = app.process.registry
 
     async def is_busy() -> bool:

@@ -27,7 +27,7 @@ async def test_sends_arrive_in_order_in_the_lane_of_this_key_and_their_handler(a
 
     before = counted("inturn_sends_total")
     async with working(app):
-        await (await app.submit("h", {"user": 1})).result(5)
+        await (await app.submit("h", {"user": 1})).result(20)
         await until_status(app, "user:1>out", "idle")
         await until_status(app, "other", "idle")
     assert (await app.lanes.inspect("user:1>out")).state == [{"n": n} for n in range(5)]
@@ -52,7 +52,7 @@ async def test_a_send_is_in_the_commit_and_not_before(app: InTurn) -> None:
         assert (await app.lanes.inspect("k>out")).status == "idle"
         await app.lanes.pause("k>out")
         gate.opened.set()
-        await receipt.result(5)
+        await receipt.result(20)
         assert (await app.lanes.inspect("k>out")).waiting == 1
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from inturn import InTurn
 from inturn.store import clock
-from tests.lanes.plain_key import SLACK_S, SOON_S, TTL_S, Plain, add, body, on_redis, until_free
-from tests.lanes.workbench import Gate, working
+from tests.lanes.plain_key import SOON_S, TTL_S, Plain, add, body, on_redis, until_free
+from tests.lanes.workbench import SLACK_S, Gate, working
 from tests.waiting import until_status
 
 pytestmark = on_redis
@@ -27,19 +27,19 @@ async def test_while_our_turn_runs_the_other_service_cannot_take_it(app: InTurn,
         assert not await plain.drop("not mine")
         assert 0 < await plain.life_ms() <= TTL_S * 1000
         gate.opened.set()
-        await receipt.result(5)
+        await receipt.result(20)
         assert await plain.holder() is None, "it is free in the transition that commits"
         assert await plain.take() is not None
 
 
-@pytest.mark.timed
+@pytest.mark.usefixtures("nobody_looks")
 @pytest.mark.parametrize("how", ["dropped", "expired"])
 async def test_while_the_other_service_holds_it_our_turn_waits_and_then_begins_soon(
     app: InTurn, plain: Plain, how: str
 ) -> None:
     add(app, plain)
     asked_at = clock.now()
-    lock_id = await plain.take(30_000 if how == "dropped" else 1000)
+    lock_id = await plain.take(30_000 if how == "dropped" else 4000)
     assert lock_id is not None
     async with working(app):
         receipt = await app.submit("h", body(plain))
@@ -52,8 +52,8 @@ async def test_while_the_other_service_holds_it_our_turn_waits_and_then_begins_s
             free_at = clock.now()
             assert await plain.drop(lock_id)
         else:
-            free_at = asked_at + 1
-        began_at = await receipt.result(5)
+            free_at = asked_at + 4
+        began_at = await receipt.result(20)
         assert free_at - 0.01 <= began_at < free_at + SOON_S + SLACK_S
 
 
@@ -62,7 +62,7 @@ async def test_a_lane_that_waits_for_it_holds_up_no_other(app: InTurn, plain: Pl
     await plain.take()
     async with working(app, concurrency=1):
         await app.submit("h", body(plain))
-        assert await (await app.submit("h", {"uid": plain.key + "-2"})).result(5) > 0
+        assert await (await app.submit("h", {"uid": plain.key + "-2"})).result(20) > 0
 
 
 async def test_the_next_turn_of_the_lane_takes_it_anew(app: InTurn, plain: Plain) -> None:
@@ -70,24 +70,24 @@ async def test_the_next_turn_of_the_lane_takes_it_anew(app: InTurn, plain: Plain
     async with working(app):
         receipts = [await app.submit("h", body(plain, n=n)) for n in range(5)]
         for receipt in receipts:
-            await receipt.result(5)
+            await receipt.result(20)
         assert await plain.holder() is None
     assert (await app.lanes.inspect(receipts[0].key)).state == [0, 1, 2, 3, 4]
 
 
 async def test_it_is_renewed_while_a_turn_lasts_longer_than_its_life(app: InTurn, plain: Plain) -> None:
-    gate = Gate()
-    add(app, plain, gate)
+    gate, ttl_s = Gate(), TTL_S / 2
+    add(app, plain, gate, ttl=ttl_s)
     async with working(app):
         receipt = await app.submit("h", body(plain))
         await gate.reached.wait()
-        held_by, ends_at = await plain.holder(), clock.now() + 2 * TTL_S
+        held_by, ends_at = await plain.holder(), clock.now() + 2 * ttl_s
         while clock.now() < ends_at:
             assert await plain.holder() == held_by
             assert await plain.take() is None
             await asyncio.sleep(0.02)
         gate.opened.set()
-        await receipt.result(5)
+        await receipt.result(20)
     await until_free(plain)
 
 
@@ -109,13 +109,13 @@ async def test_it_is_given_back_after_an_inline_turn_and_after_an_error_in_one(a
     assert await plain.holder() is None
 
 
-@pytest.mark.timed
+@pytest.mark.usefixtures("nobody_looks")
 async def test_an_inline_turn_waits_for_the_other_service(app: InTurn, plain: Plain) -> None:
     lock_id = await plain.take()
     assert lock_id is not None
 
     async def take() -> float:
-        async with app.turn("k", shares=plain.key, wait=5):
+        async with app.turn("k", shares=plain.key, wait=20):
             return clock.now()
 
     taking = asyncio.create_task(take())
@@ -123,7 +123,7 @@ async def test_an_inline_turn_waits_for_the_other_service(app: InTurn, plain: Pl
         await asyncio.wait_for(asyncio.shield(taking), 0.25)
     assert await plain.drop(lock_id)
     dropped_at = clock.now()
-    assert await asyncio.wait_for(taking, 5) < dropped_at + SOON_S + SLACK_S
+    assert await asyncio.wait_for(taking, 20) < dropped_at + SOON_S + SLACK_S
 
 
 async def test_a_worker_that_stops_gives_it_back(app: InTurn, plain: Plain) -> None:

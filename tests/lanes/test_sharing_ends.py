@@ -36,12 +36,12 @@ async def test_if_it_is_stolen_our_turn_is_lost_and_cannot_commit(app: InTurn, p
         receipt = await app.submit("h", 1)
         await gate.reached.wait()
         thief = await plain.steal()
-        await asyncio.wait_for(cancelled.wait(), 10)
+        await asyncio.wait_for(cancelled.wait(), 20)
         assert await plain.holder() == thief, "ours is compared before it is deleted"
         info = await app.lanes.inspect("k")
         assert (info.status, info.state) == ("waiting", None)
         assert await plain.drop(thief)
-        assert await receipt.result(5) == 2
+        assert await receipt.result(20) == 2
     assert (await app.lanes.inspect("k")).state == [2]
     assert counted("inturn_turns_total", outcome="lost") == lost + 1
 
@@ -70,7 +70,7 @@ async def test_a_commit_after_it_was_stolen_is_refused_also_before_the_next_beat
         assert info.state is None, "it was committed while another held the key"
         assert await plain.holder() == thief
         await plain.drop(thief)
-        assert await receipt.result(5) == 2
+        assert await receipt.result(20) == 2
 
 
 async def test_an_inline_turn_that_was_robbed_raises(app: InTurn, plain: Plain) -> None:
@@ -102,7 +102,7 @@ async def test_an_interrupted_turn_gives_it_to_the_next_one_and_to_nobody_betwee
         first = await app.submit("h", 1)
         await gate.reached.wait()
         second = await app.submit("h", 2)
-        assert (await first.result(5), await second.result(5)) == (2, 2)
+        assert (await first.result(20), await second.result(20)) == (2, 2)
     assert seen == [1, 2]
     await until_free(plain)
 
@@ -132,7 +132,7 @@ async def test_turns_of_two_lanes_with_one_plain_key_exclude_each_other(app: InT
     async with working(app):
         receipts = [await app.submit("h", {"lane": f"lane{n}"}) for n in range(4)]
         for receipt in receipts:
-            await receipt.result(10)
+            await receipt.result(20)
     assert most == 1
 
 

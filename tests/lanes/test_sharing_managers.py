@@ -13,8 +13,8 @@ from inturn.compat.conversation import ConversationLock
 from inturn.compat.managers import AsyncDistributedLockManager
 from inturn.compat.visitor import VisitorLockService
 from inturn.errors import ConversationLockError
-from tests.lanes.plain_key import SLACK_S, SOON_S, on_redis
-from tests.lanes.workbench import Gate, working
+from tests.lanes.plain_key import SOON_S, on_redis
+from tests.lanes.workbench import SLACK_S, Gate, working
 
 pytestmark = on_redis
 
@@ -49,7 +49,7 @@ def manager(kind: str, client: Any, uid: str) -> tuple[str, Take, Callable[[Any]
     )
 
 
-@pytest.mark.timed
+@pytest.mark.usefixtures("nobody_looks")
 @pytest.mark.parametrize("over", ["client", "app"])
 @pytest.mark.parametrize("kind", ["visitor", "conversation", "distributed"])
 async def test_the_ready_made_managers_and_our_turns_exclude_each_other(
@@ -69,7 +69,7 @@ async def test_the_ready_made_managers_and_our_turns_exclude_each_other(
         await gate.reached.wait()
         assert await take() is None, "our turn runs"
         gate.opened.set()
-        await first.result(5)
+        await first.result(20)
         held = await take()
         assert held is not None
         second = await app.submit("h", {"uid": namespace})

@@ -60,7 +60,7 @@ async def test_messages_of_other_handlers_are_not_taken(app: InTurn) -> None:
         foreign, own = await submit(app, "x", "other"), await submit(app, "b")
         gate.opened.set()
         assert await results([first, own]) == [["b"]] * 2
-        await foreign.result(5)
+        await foreign.result(20)
     assert seen.bursts == [["a"], ["x"]]
 
 
@@ -150,7 +150,7 @@ async def test_a_call_inside_of_a_timeout_loses_nothing_either(app: InTurn) -> N
         receipts += [await submit(app, text) for text in "bcd"]
         gate.opened.set()
         for receipt, text in zip(receipts, "abcd", strict=True):
-            assert text in await receipt.result(5)
+            assert text in await receipt.result(20)
     assert sorted((await app.lanes.inspect("k")).state) == ["a", "b", "c", "d"]
 
 

@@ -82,10 +82,10 @@ async def test_a_bad_body_is_told_to_the_handler_that_asked(app: InTurn, make_ap
         await gate.reached.wait()
         bad, good = await older.submit("h", {"not": "a list"}), await older.submit("h", ["b"])
         gate.opened.set()
-        assert await first.result(5) == [["a"]], "it went on with what it had"
-        assert await good.result(5) == [["b"]]
+        assert await first.result(20) == [["a"]], "it went on with what it had"
+        assert await good.result(20) == [["b"]]
         with pytest.raises(HandlerFailed, match="does not fit"):
-            await bad.result(5)
+            await bad.result(20)
     assert "a list was expected" in told[0]
 
 
@@ -123,7 +123,7 @@ async def test_a_turn_that_is_over_takes_nothing(app: InTurn) -> None:
         kept.append(turn)
 
     async with working(app):
-        await (await submit(app, "a")).result(5)
+        await (await submit(app, "a")).result(20)
         with pytest.raises(RuntimeError, match="is over"):
             await kept[0].new_messages()
 
@@ -146,5 +146,5 @@ async def test_a_poisonous_message_that_steers_is_set_aside_although_new_ones_ke
     async with working(app):
         poison = await submit(app, "poison")
         with pytest.raises(HandlerFailed):
-            await poison.result(5)
+            await poison.result(20)
     assert tries <= 4, "it has two attempts; one more by itself would be all right"

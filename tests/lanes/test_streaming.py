@@ -20,7 +20,7 @@ ENDLESS.append(ENDLESS)
 async def test_chunks_reach_watchers_in_this_and_in_another_process(app: InTurn, other: InTurn) -> None:
     add_talker(app)
     async with app.watch("k") as here, other.watch("k") as there, other.watch("another") as elsewhere, working(app):
-        await (await submit(app, "a")).result(5)
+        await (await submit(app, "a")).result(20)
         for watch in (here, there):
             begin, *chunks, commit = await events_until(watch)
             assert (begin.what, begin.handler, begin.id, begin.attempt) == ("begin", "h", "a", 1)
@@ -38,7 +38,7 @@ async def test_every_turn_begins_anew_under_a_larger_fence(app: InTurn, other: I
     add_talker(app, 2)
     async with other.watch("k") as watch, working(app):
         for text in "ab":
-            await (await submit(app, text)).result(5)
+            await (await submit(app, text)).result(20)
         first, second = await events_until(watch), await events_until(watch)
     assert second[0].fence > first[0].fence
     assert [event.number for event in second if event.what == "chunk"] == [1, 2]
@@ -65,7 +65,7 @@ async def test_who_comes_late_gets_a_begin_all_the_same(app: InTurn, other: InTu
             assert (begin.what, begin.fence) == ("begin", chunk.fence)
             assert (chunk.data, chunk.number) == ("after", 2)
         again.opened.set()
-        await receipt.result(5)
+        await receipt.result(20)
 
 
 async def test_what_an_interrupted_turn_still_streams_is_dropped(app: InTurn, other: InTurn) -> None:
@@ -95,7 +95,7 @@ async def test_what_an_interrupted_turn_still_streams_is_dropped(app: InTurn, ot
         await talked.wait()
         second.opened.set()
         for receipt in receipts:
-            await receipt.result(5)
+            await receipt.result(20)
         seen = await events_until(watch) + await events_until(watch)
     assert told(seen) == ["begin", "old", "interrupt", "begin", "new", "newer", "commit"]
     assert (seen[2].handler, seen[2].id) == ("h", "b"), "who interrupted it"
@@ -114,7 +114,7 @@ async def test_failures_losses_and_hand_backs_are_seen(app: InTurn, other: InTur
 
     async with other.watch("k") as watch:
         async with working(app, grace=0):
-            await (await submit(app, "fails")).result(5)
+            await (await submit(app, "fails")).result(20)
             begin, fail = await events_until(watch)
             assert (begin.attempt, fail.what) == (1, "fail")
             assert "ValueError: not yet" in fail.why
@@ -151,7 +151,7 @@ async def test_a_plain_function_streams_from_its_thread(app: InTurn, other: InTu
             turn.stream(number)
 
     async with other.watch("k") as watch, working(app):
-        await (await submit(app, "a")).result(5)
+        await (await submit(app, "a")).result(20)
         assert told(await events_until(watch)) == ["begin", 0, 1, 2, 3, 4, "commit"]
 
 
@@ -168,7 +168,7 @@ async def test_what_a_handler_run_again_streams_begins_again(app: InTurn, other:
         await gate.reached.wait()
         last = await submit(app, "b")
         gate.opened.set()
-        await last.result(5)
+        await last.result(20)
         seen = await events_until(watch)
     assert told(seen) == ["begin", "a", "begin", "a+b", "commit"]
     assert len({event.fence for event in seen}) == 1
@@ -187,7 +187,7 @@ async def test_a_chunk_that_cannot_be_sent_is_refused_and_the_turn_goes_on(
         return "committed"
 
     async with app.watch("k") as watch, working(app):
-        assert await (await submit(app, "a")).result(5) == "committed"
+        assert await (await submit(app, "a")).result(20) == "committed"
         assert told(await events_until(watch)) == ["begin", "fine", "commit"]
 
 
@@ -224,6 +224,6 @@ async def test_what_an_interrupted_body_streams_before_the_next_turn_begins_is_d
         receipt = await submit(app, "b")
         seen = await events_until(watch, "interrupt")
         listening.set()
-        await receipt.result(5)
+        await receipt.result(20)
         seen += await events_until(watch, "commit")
     assert told(seen) == ["begin", "old", "interrupt", "begin", "new", "commit"]

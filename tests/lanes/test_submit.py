@@ -62,7 +62,7 @@ async def test_handlers_with_equal_keys_share_the_lane_its_order_and_its_state(a
     receipts = [await app.submit("ab"[n % 2], n) for n in range(8)]
     assert [receipt.ahead for receipt in receipts] == list(range(8))
     async with working(app):
-        await receipts[-1].result(10)
+        await receipts[-1].result(20)
     assert (await app.lanes.inspect("k")).state == ["a0", "b1", "a2", "b3", "a4", "b5", "a6", "b7"]
 
 
@@ -80,7 +80,7 @@ async def test_a_lane_that_was_worked_off_leaves_nothing_but_its_state(app: InTu
     async def h(turn: Turn[Any]) -> None: ...
 
     async with working(app):
-        await (await app.submit("h", 1)).result(5)
+        await (await app.submit("h", 1)).result(20)
         await until_status(app, "k", "idle")
     assert await app.lanes.list() == []
     assert (await app.lanes.inspect("k")).state is None
@@ -96,7 +96,7 @@ async def test_a_message_accepted_before_any_worker_begins_waits_for_one(app: In
         await receipt.result(0.05)
     await until_waiting(other, "k", 1)
     async with working(app):
-        assert await receipt.result(5) == 1
+        assert await receipt.result(20) == 1
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ async def test_a_handler_without_a_key_template_needs_a_key(app: InTurn) -> None
     with pytest.raises(TypeError, match="handler 'h' has no key template: give key="):
         await app.submit("h", {})
     async with working(app):
-        assert await (await app.submit("h", {}, key="there")).result(5) == "there"
+        assert await (await app.submit("h", {}, key="there")).result(20) == "there"
 
 
 async def test_every_way_of_taking_a_message_is_counted_and_logged(
@@ -179,7 +179,7 @@ async def test_every_way_of_taking_a_message_is_counted_and_logged(
     await app.submit("h", {"id": 1})
     assert "duplicate key=k handler=h id=1: it waits or runs" in caplog.text
     async with working(app):
-        await (await app.submit("h", {"id": 1})).result(5)
+        await (await app.submit("h", {"id": 1})).result(20)
         await app.submit("h", {"id": 1})
     assert "duplicate key=k handler=h id=1: it was committed before" in caplog.text
     now = {name: counted("inturn_messages_total", outcome=name) for name in before}
@@ -198,18 +198,18 @@ async def test_any_text_can_be_a_key_and_an_id(app: InTurn, other: InTurn, odd: 
 
     async with working(app):
         receipt = await app.submit("h", {"id": odd}, key=odd)
-        assert await receipt.result(5) == [odd]
+        assert await receipt.result(20) == [odd]
         assert (await app.submit("h", {"id": odd}, key=odd)).is_duplicate
         bad = await app.submit("h", {"id": odd + "2", "bad": True}, key=odd)
         with pytest.raises(HandlerFailed):
-            await bad.result(5)
+            await bad.result(20)
         (letter,) = await app.dead_letters.list()
         assert (letter.key, letter.id, letter.errors[0]["message"]) == (odd, odd + "2", odd)
         assert await app.dead_letters.drop(odd, "h", odd + "2")
     async with app.turn(odd):
         waiting = apart(_take(other, odd))
         await until_waiting(app, odd, 1)
-    assert await asyncio.wait_for(waiting, 5) == [odd]
+    assert await asyncio.wait_for(waiting, 20) == [odd]
     with pytest.raises(LeaseLost):
         async with app.turn(odd):
             await other.lanes.clear(odd)

@@ -15,7 +15,7 @@ from tests.waiting import until, until_status
 async def superseded(*receipts: Receipt) -> None:
     for receipt in receipts:
         with pytest.raises(Superseded, match="superseded by a newer one, and will not run"):
-            await receipt.result(5)
+            await receipt.result(20)
 
 
 async def test_rollback_cancels_the_running_turn_and_goes_on_without_its_messages(app: InTurn, other: InTurn) -> None:
@@ -25,9 +25,9 @@ async def test_rollback_cancels_the_running_turn_and_goes_on_without_its_message
     async with working(app):
         old = await submit(app, "a")
         await body.begun.get()
-        waiting = apart(old.result(5))
+        waiting = apart(old.result(20))
         new = await submit(other, "b")
-        assert await new.result(5) == ["b"]
+        assert await new.result(20) == ["b"]
         with pytest.raises(Superseded):
             await waiting
         await superseded(old)
@@ -52,7 +52,7 @@ async def test_rollback_leaves_no_trace_of_the_old_turn(app: InTurn) -> None:
     async with working(app):
         await submit(app, "a")
         await body.begun.get()
-        await (await submit(app, "b")).result(5)
+        await (await submit(app, "b")).result(20)
         await until_status(app, "k>out", "idle")
     assert delivered == ["b"]
     info = await app.lanes.inspect("k")
@@ -76,7 +76,7 @@ async def test_rollback_supersedes_what_waits_for_its_handler_and_nothing_else(a
     async with working(app):
         await superseded(one, two)
         for receipt in (between, three, elsewhere):
-            await receipt.result(5)
+            await receipt.result(20)
     assert sorted(burst[0] for burst in seen.bursts) == ["c", "d", "x"]
 
 
@@ -96,7 +96,7 @@ async def test_latest_keeps_only_the_newest_that_waits_and_lets_the_running_one_
         newest = await submit(app, "e")
         await superseded(*replaced)
         gate.opened.set()
-        assert (await running.result(5), await newest.result(5)) == ("a", "e")
+        assert (await running.result(20), await newest.result(20)) == ("a", "e")
     assert seen.bursts == [["a"], ["e"]]
 
 
@@ -115,26 +115,26 @@ async def test_a_redelivered_webhook_does_not_come_back_to_life(app: InTurn, oth
     assert redelivered.status == "superseded"
     assert not redelivered.is_duplicate
     async with working(app):
-        assert await new.result(5) == "b"
+        assert await new.result(20) == "b"
         again = await submit(other, "a")
         assert again.status == "superseded"
         await superseded(old, redelivered, again)
         assert (await submit(other, "b")).status == "duplicate"
-        await (await submit(app, "c")).result(5)
+        await (await submit(app, "c")).result(20)
     assert seen.bursts == [["b"], ["c"]]
 
 
 async def test_what_was_superseded_may_come_again_after_the_duplicate_window(app: InTurn) -> None:
     seen = Seen()
 
-    @app.handler("h", key="k", busy="latest", dedup_window=2)
+    @app.handler("h", key="k", busy="latest", dedup_window=4)
     async def h(turn: Turn[Any]) -> None:
         seen.note(turn)
 
     await submit(app, "a")
     newest = await submit(app, "b")
     async with working(app):
-        await newest.result(5)
+        await newest.result(20)
 
         async def is_accepted() -> bool:
             return (await submit(app, "a")).status == "accepted"
@@ -157,7 +157,7 @@ async def test_rollback_supersedes_a_message_that_waits_for_its_retry(app: InTur
     async with working(app):
         old = await submit(app, "a")
         await until_status(app, "k", "waiting")
-        assert await (await submit(app, "b")).result(5) == "b"
+        assert await (await submit(app, "b")).result(20) == "b"
         await superseded(old)
 
 
@@ -179,6 +179,6 @@ async def test_rollback_also_ends_after_three_in_a_row(app: InTurn) -> None:
         last = await submit(app, "e")
         gates[3].opened.set()
         gates[4].opened.set()
-        assert (await receipts[-1].result(5), await last.result(5)) == ("d", "e")
+        assert (await receipts[-1].result(20), await last.result(20)) == ("d", "e")
         await superseded(*receipts[:-1])
     assert seen.bursts == [["a"], ["b"], ["c"], ["d"], ["e"]]

@@ -65,7 +65,7 @@ async def test_with_nothing_newer_it_commits_at_once_and_the_turn_is_over(app: I
 
     async with working(app):
         receipt = await submit(app, "a")
-        assert await receipt.result(5) == "early", "it does not wait for the handler's end"
+        assert await receipt.result(20) == "early", "it does not wait for the handler's end"
         info = await other.lanes.inspect("k")
         assert (info.status, info.state) == ("idle", ["committed"])
         await gate.reached.wait()
@@ -85,8 +85,8 @@ async def test_the_next_message_does_not_wait_for_a_handler_that_has_committed(a
 
     async with working(app):
         first, second = await submit(app, "a"), await submit(app, "b")
-        assert await first.result(5) == "first"
-        assert await second.result(5) is None
+        assert await first.result(20) == "first"
+        assert await second.result(20) is None
         gate.opened.set()
     assert seen.bursts == [["a"], ["b"]]
 
@@ -104,8 +104,8 @@ async def test_an_error_after_an_explicit_commit_is_logged_and_changes_nothing(
         raise ValueError("too late")
 
     async with working(app):
-        assert await (await submit(app, "a")).result(5) == "committed"
-        assert await (await submit(app, "b")).result(5) == "committed"
+        assert await (await submit(app, "a")).result(20) == "committed"
+        assert await (await submit(app, "b")).result(20) == "committed"
         await until_status(app, "k", "idle")
     assert seen.turns == [(["a"], 1), (["b"], 1)]
     assert (await app.lanes.inspect("k")).state == ["a", "b"]
@@ -149,7 +149,7 @@ async def test_a_commit_gives_way_three_times_and_then_is_made(app: InTurn) -> N
     first = await submit(app, "a")
     async with working(app):
         await app.lanes.resume("k")
-        assert await first.result(5) == ["a", "m1", "m2", "m3"]
+        assert await first.result(20) == ["a", "m1", "m2", "m3"]
     assert refused[:MAX_REFUSALS] == [["m1"], ["m2"], ["m3"]]
 
 
@@ -195,7 +195,7 @@ async def test_as_an_option_it_gives_way_three_times_too(app: InTurn) -> None:
 
     async with working(app):
         first = await submit(app, "a")
-        assert await first.result(5) == ["a", "m1", "m2", "m3"]
+        assert await first.result(20) == ["a", "m1", "m2", "m3"]
         await until_status(app, "k", "idle")
     assert seen.bursts[:4] == [["a"], ["a", "m1"], ["a", "m1", "m2"], ["a", "m1", "m2", "m3"]]
     assert seen.bursts[4][0] == "m4", "a new turn gives way anew"
@@ -231,7 +231,7 @@ async def test_what_cannot_be_written_is_refused_and_the_turn_goes_on(app: InTur
         return "mended"
 
     async with working(app):
-        assert await (await submit(app, "a")).result(5) == "mended"
+        assert await (await submit(app, "a")).result(20) == "mended"
 
 
 def check_then_send(app: InTurn, at: At) -> Responder:
@@ -286,7 +286,7 @@ async def delivered_when_b_arrives(app: InTurn, make: Callable[[InTurn, At], Res
     app.handler("answer", key="k", state=list, unless_newer=make is by_option)(make(app, at))
     async with working(app):
         first = await app.submit("answer", "a", message_id="a")
-        await first.result(5)
+        await first.result(20)
 
         async def all_is_answered() -> bool:
             return "b" in [text for answer in delivered for text in answer]

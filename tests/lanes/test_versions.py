@@ -43,7 +43,7 @@ async def test_messages_of_the_new_version_are_only_run_by_the_new_worker(app: I
     add_old(app)
     add_new(other)
     async with working(app):
-        assert await (await submit(app, "a")).result(5) == "old a"
+        assert await (await submit(app, "a")).result(20) == "old a"
         receipt = await other.submit("h", {"text": "b"})
         behind = await submit(app, "c")
 
@@ -58,8 +58,8 @@ async def test_messages_of_the_new_version_are_only_run_by_the_new_worker(app: I
         assert [message.attempts for message in info.messages] == [0, 0]
         assert info.why == ""
         async with working(other):
-            assert await receipt.result(5) == "new b"
-            assert await behind.result(5) == "new c", "its state is the new one's now"
+            assert await receipt.result(20) == "new b"
+            assert await behind.result(20) == "new c", "its state is the new one's now"
     assert (await app.lanes.inspect("k")).state == {"texts": ["a", "b", "c"]}
     assert await app.dead_letters.list() == []
 
@@ -68,7 +68,7 @@ async def test_a_lane_whose_state_the_new_version_wrote_waits_for_it(app: InTurn
     add_old(app)
     add_new(other)
     async with working(other):
-        assert await (await submit(other, "a")).result(5) == "new a"
+        assert await (await submit(other, "a")).result(20) == "new a"
     async with working(app):
         receipt = await submit(app, "b")
 
@@ -82,7 +82,7 @@ async def test_a_lane_whose_state_the_new_version_wrote_waits_for_it(app: InTurn
         assert (info.status, info.messages[0].attempts, info.messages[0].errors) == ("ready", 0, ())
         assert await app.dead_letters.list() == []
     async with working(other):
-        assert await receipt.result(5) == "new b"
+        assert await receipt.result(20) == "new b"
     assert (await app.lanes.inspect("k")).state == {"texts": ["a", "b"]}
 
 
@@ -94,7 +94,7 @@ async def test_with_both_at_work_every_message_is_run_once_by_one_that_can(app: 
         for number in range(30):
             by = (app, other)[number % 2]
             receipts.append(await by.submit("h", f"m{number}", message_id=f"m{number}"))
-        answers = [await receipt.result(10) for receipt in receipts]
+        answers = [await receipt.result(20) for receipt in receipts]
     assert [answer.split()[1] for answer in answers] == [f"m{number}" for number in range(30)]
     assert (await app.lanes.inspect("k")).state == {"texts": [f"m{number}" for number in range(30)]}
     assert await app.dead_letters.list() == []
@@ -104,10 +104,10 @@ async def test_the_new_worker_runs_what_the_old_one_left(app: InTurn, other: InT
     add_old(app)
     add_new(other)
     async with working(app):
-        await (await submit(app, "a")).result(5)
+        await (await submit(app, "a")).result(20)
     left = await submit(app, "b")
     async with working(other):
-        assert await left.result(5) == "new b"
+        assert await left.result(20) == "new b"
     assert (await app.lanes.inspect("k")).state == {"texts": ["a", "b"]}
 
 
@@ -132,15 +132,15 @@ async def test_a_burst_of_both_versions_waits_for_the_new_worker(app: InTurn, ot
 
     receipts = [await submit(app, "a"), await submit(other, "b"), await submit(app, "c")]
     async with working(app):
-        assert await receipts[0].result(5) == [1, "a"]
+        assert await receipts[0].result(20) == [1, "a"]
 
         async def waits() -> bool:
             return await is_waiting_for_the_new_one(app)
 
         await until(waits)
         async with working(other):
-            assert (await receipts[1].result(5))[:2] == [2, "b"]
-            assert "c" in await receipts[2].result(5)
+            assert (await receipts[1].result(20))[:2] == [2, "b"]
+            assert "c" in await receipts[2].result(20)
 
 
 async def test_steering_takes_no_message_of_a_newer_version_and_nothing_past_it(app: InTurn, other: InTurn) -> None:
@@ -160,10 +160,10 @@ async def test_steering_takes_no_message_of_a_newer_version_and_nothing_past_it(
         await gate.reached.wait()
         newer, same = await submit(other, "b"), await submit(app, "c")
         gate.opened.set()
-        assert await first.result(5) == []
+        assert await first.result(20) == []
         async with working(other):
-            assert await newer.result(5) == "new"
-        assert await same.result(5) in ([], "new")  # both versions can read it
+            assert await newer.result(20) == "new"
+        assert await same.result(20) in ([], "new")  # both versions can read it
 
 
 @pytest.mark.parametrize("busy", ["interrupt", "rollback"])
@@ -191,7 +191,7 @@ async def test_an_interrupt_of_the_new_version_is_not_given_to_the_old_worker(
 
         await until(waits)
         async with working(other):
-            assert await newer.result(5) == 2
+            assert await newer.result(20) == 2
     assert ran == [(1, ["a"]), (2, ["a", "b"] if busy == "interrupt" else ["b"])]
 
 
@@ -221,7 +221,7 @@ async def test_a_burst_that_the_new_version_began_is_not_taken_over_by_the_old_w
 
         await until(waits)
         async with working(other):
-            assert [await receipt.result(5) for receipt in receipts][1] == 2
+            assert [await receipt.result(20) for receipt in receipts][1] == 2
     assert all(version == 2 for version, burst in ran if "b" in burst)
 
 
@@ -253,11 +253,11 @@ async def test_two_applications_on_one_redis_do_not_see_each_other(redis_url: st
             pass
         for gate in gates:
             gate.opened.set()
-        assert (await first.result(5), await second.result(5)) == ("by 1", "by 2")
+        assert (await first.result(20), await second.result(20)) == ("by 1", "by 2")
         assert told(await events_until(watch_one)) == ["begin", "from 1", "commit"]
         assert told(await events_until(watch_two)) == ["begin", "from 2", "commit"]
         with pytest.raises(Exception, match="no"):
-            await (await submit(one, "fails")).result(5)
+            await (await submit(one, "fails")).result(20)
         assert [letter.id for letter in await one.dead_letters.list()] == ["fails"]
         assert await two.dead_letters.list() == []
         assert (await two.lanes.inspect("k")).state == [2]
@@ -280,7 +280,7 @@ async def test_a_worker_of_one_application_runs_nothing_of_the_other(redis_url: 
 
         async with working(one):
             receipt = await submit(two, "a")
-            await (await submit(one, "a")).result(5)
+            await (await submit(one, "a")).result(20)
             with pytest.raises(TimeoutError):
                 await receipt.result(0.2)
             assert [lane.is_unhandled for lane in await two.lanes.list()] == [True]

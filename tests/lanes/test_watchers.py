@@ -51,7 +51,7 @@ async def test_a_hundred_watchers_get_everything(app: InTurn, other: InTurn) -> 
     for watch in watches:
         await watch.open()
     async with working(app):
-        await (await submit(app, "a")).result(5)
+        await (await submit(app, "a")).result(20)
         all_seen = await asyncio.gather(*(events_until(watch) for watch in watches))
     for seen in all_seen:
         assert told(seen) == ["begin", *({"text": f"a{n}"} for n in range(1, 21)), "commit"]
@@ -63,9 +63,9 @@ async def test_who_stops_watching_hears_nothing_more(app: InTurn, other: InTurn)
     add_talker(app, 1)
     async with other.watch("k") as stays, working(app):
         async with other.watch("k") as leaves:
-            await (await submit(app, "a")).result(5)
+            await (await submit(app, "a")).result(20)
             await events_until(stays)
-        await (await submit(app, "b")).result(5)
+        await (await submit(app, "b")).result(20)
         assert len(await events_until(stays)) == 3
         rest = [event async for event in leaves]
         assert [event.data["text"] for event in rest if event.what == "chunk"] in ([], ["a1"])
@@ -101,7 +101,7 @@ async def test_closing_a_watch_ends_the_waiting_for_its_next_event(app: InTurn) 
     await asyncio.sleep(0)
     await watch.aclose()
     with pytest.raises(AssertionError, match="the watch ended"):
-        await asyncio.wait_for(reading, 10)
+        await asyncio.wait_for(reading, 20)
 
 
 async def test_closing_the_app_ends_its_watches(store_url: str, namespace: str) -> None:
@@ -135,7 +135,7 @@ async def test_a_watch_begins_without_a_block_too(app: InTurn, other: InTurn, ma
 
         await until(is_heard)
         gate.opened.set()
-        await receipt.result(5)
+        await receipt.result(20)
         assert told(await reading) == ["begin", "commit"]
     await watch.aclose()
 
@@ -143,7 +143,7 @@ async def test_a_watch_begins_without_a_block_too(app: InTurn, other: InTurn, ma
 async def test_nobody_has_to_watch(app: InTurn) -> None:
     add_talker(app, 100)
     async with working(app):
-        assert await (await submit(app, "a")).result(5) == "answer"
+        assert await (await submit(app, "a")).result(20) == "answer"
     await until_status(app, "k", "idle")
 
 
@@ -153,12 +153,12 @@ async def test_a_watch_goes_on_after_the_store_was_restarted_and_says_that_it_mi
     async with InTurn(fresh_redis.url, namespace=namespace, settings=Settings(store_timeout=5)) as app:
         add_talker(app, 1)
         async with app.watch("k") as watch, working(app):
-            await (await submit(app, "a")).result(5)
+            await (await submit(app, "a")).result(20)
             assert told(await events_until(watch)) == ["begin", {"text": "a1"}, "commit"]
             await asyncio.to_thread(fresh_redis.kill)
             await asyncio.to_thread(fresh_redis.start)
-            assert told(await events_until(watch, "missed", within_s=10))[-1] == "missed"
-            await (await submit(app, "b")).result(10)
+            assert told(await events_until(watch, "missed"))[-1] == "missed"
+            await (await submit(app, "b")).result(20)
             assert told(await events_until(watch))[-3:] == ["begin", {"text": "b1"}, "commit"]
 
 

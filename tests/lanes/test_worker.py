@@ -40,7 +40,7 @@ async def test_lanes_run_side_by_side_up_to_the_concurrency(app: InTurn) -> None
     receipts = [await app.submit("h", {"k": k}) for k in range(30)]
     async with working(app, concurrency=4):
         for receipt in receipts:
-            await receipt.result(10)
+            await receipt.result(20)
     assert most == 4
 
 
@@ -57,8 +57,9 @@ async def test_a_lane_with_many_messages_does_not_starve_the_others(app: InTurn)
     async with working(app, concurrency=1):
         for receipt in others:
             await receipt.result(30)
-        assert len(turns) < 20 * 17 + 50, "no more than a bounded run of the long lane for each of them"
-    assert turns.count("many") < 1000
+    # by their order: how far the worker has come when we hear of a result is a matter of chance
+    last = max(turns.index(f"few:{n}") for n in range(20))
+    assert last < 20 * 17 + 50, "no more than a bounded run of the long lane for each of them"
 
 
 async def test_an_idle_worker_is_woken_by_push(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +73,7 @@ async def test_an_idle_worker_is_woken_by_push(make_app: MakeApp, monkeypatch: p
 
     async with working(there):
         for k in range(10):
-            assert await (await here.submit("h", {"k": k})).result(10) == k
+            assert await (await here.submit("h", {"k": k})).result(20) == k
 
 
 async def test_a_handler_that_only_one_worker_has_is_run_by_that_one(make_app: MakeApp) -> None:
@@ -88,7 +89,7 @@ async def test_a_handler_that_only_one_worker_has_is_run_by_that_one(make_app: M
 
     async with working(one), working(two):
         receipts = [await (one.submit("a", n) if n % 2 else two.submit("b", n)) for n in range(10)]
-        assert [await receipt.result(5) for receipt in receipts] == ["two", "one"] * 5
+        assert [await receipt.result(20) for receipt in receipts] == ["two", "one"] * 5
 
 
 async def test_a_message_that_no_living_worker_can_run_shows(
@@ -144,7 +145,7 @@ async def test_cancelling_run_hands_back_what_runs_and_what_was_given(app: InTur
     assert counted("inturn_turns_total", outcome="handed back") == before + 2
     gate.opened.set()
     async with working(app):
-        assert [await receipt.result(5) for receipt in receipts] == [1, 1, 1]
+        assert [await receipt.result(20) for receipt in receipts] == [1, 1, 1]
 
 
 async def test_a_worker_that_was_handed_back_to_leaves_no_error_later(
@@ -180,7 +181,7 @@ async def test_a_worker_goes_on_when_the_store_was_away(fresh_redis: PrivateRedi
             return len(turn.state)
 
         async with working(app) as worker:
-            assert await (await app.submit("h", 1)).result(5) == 1
+            assert await (await app.submit("h", 1)).result(20) == 1
             failed = counted("inturn_store_failures_total", verb="claim")
             fresh_redis.pause()
 
@@ -193,7 +194,7 @@ async def test_a_worker_goes_on_when_the_store_was_away(fresh_redis: PrivateRedi
                 fresh_redis.resume()
             assert not worker.done()
             receipt = await app.submit("h", 2)
-            assert await receipt.result(10) == 2
+            assert await receipt.result(20) == 2
 
 
 async def test_running_without_a_handler_is_refused(app: InTurn) -> None:
@@ -225,7 +226,7 @@ async def test_a_worker_says_when_it_begins_and_ends(app: InTurn, caplog: pytest
     async def h(turn: Turn[Any]) -> None: ...
 
     async with working(app, concurrency=3):
-        await (await app.submit("h", 1)).result(5)
+        await (await app.submit("h", 1)).result(20)
     assert "worker begins handlers=h concurrency=3" in caplog.text
     assert "worker ends: 0 turns were handed back" in caplog.text
 
@@ -246,7 +247,7 @@ async def test_sends_reach_lanes_of_every_partition_once_and_in_order(make_app: 
     async with working(app):
         receipts = [await app.submit("h", {"n": n}) for n in range(6)]
         for receipt in receipts:
-            await receipt.result(10)
+            await receipt.result(20)
         for to in range(8):
 
             async def all_there(key: str = f"to:{to}") -> bool:
@@ -324,7 +325,7 @@ async def test_what_was_claimed_runs_also_when_counting_finds_no_store(
     receipt = await app.submit("h", 1)
     monkeypatch.setattr(app.process.store, "lanes", away)
     async with working(app):
-        assert await receipt.result(5) == 1
+        assert await receipt.result(20) == 1
 
 
 async def test_messages_that_come_while_the_lane_is_worked_off_are_not_left_behind(app: InTurn, other: InTurn) -> None:
@@ -342,7 +343,7 @@ async def test_messages_that_come_while_the_lane_is_worked_off_are_not_left_behi
         async def all_there() -> bool:
             return len((await other.lanes.inspect("k")).state or []) == 200
 
-        await until(all_there, 10)
+        await until(all_there)
     assert (await other.lanes.inspect("k")).state == list(range(200))
 
 
@@ -380,8 +381,8 @@ async def test_no_handler_starves_in_any_partition(redis_url: str, namespace: st
 
         async with working(app, concurrency=1):
             for receipt in receipts:
-                await receipt.result(10)
-            await until(all_ran, within_s=10)
+                await receipt.result(20)
+            await until(all_ran)
     ahead = [ran.index(keys[0]) for keys in few]
     assert max(ahead) < BACKLOG, f"so many turns came first: {ahead}"
     assert len(set(ran)) == len(ran)
@@ -400,5 +401,5 @@ async def test_turns_that_are_claimed_in_several_partitions_have_tokens_of_their
         receipts = await asyncio.gather(*(app.submit("h", {"k": f"k{n}"}) for n in range(200)))
         async with working(app, concurrency=20):
             for receipt in receipts:
-                await receipt.result(10)
+                await receipt.result(20)
     assert len(tokens) == len(set(tokens)) == 200

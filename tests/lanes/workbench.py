@@ -18,8 +18,8 @@ from inturn.store import clock
 T = TypeVar("T")
 ENDS = ("commit", "fail", "lost", "back", "interrupt")
 """The events that end a turn."""
-SLACK_S = 0.7
-"""What a busy machine may add to a delay."""
+SLACK_S = 10.0
+"""What a busy machine may add to a delay; far less than the minute between two looks (`nobody_looks`)."""
 
 
 @contextlib.asynccontextmanager
@@ -77,11 +77,11 @@ async def submitted(app: InTurn, *texts: str) -> list[Receipt]:
     return [await submit(app, text) for text in texts]
 
 
-async def results(receipts: list[Receipt], within_s: float = 5.0) -> list[Any]:
+async def results(receipts: list[Receipt], within_s: float = 20.0) -> list[Any]:
     return list(await asyncio.gather(*(receipt.result(within_s) for receipt in receipts)))
 
 
-async def fates(receipts: list[Receipt], within_s: float = 5.0) -> list[Any]:
+async def fates(receipts: list[Receipt], within_s: float = 20.0) -> list[Any]:
     """What each came to: its result, or 'dead'."""
     ended = await asyncio.gather(*(receipt.result(within_s) for receipt in receipts), return_exceptions=True)
     return ["dead" if isinstance(fate, HandlerFailed) else fate for fate in ended]

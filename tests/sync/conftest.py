@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
 
 from inturn import sync
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -34,5 +38,26 @@ def working(app: sync.InTurn) -> Iterator[Callable[[], None]]:
     yield start
     app.close()
     for thread in threads:
-        thread.join(10)
+        thread.join(20)
         assert not thread.is_alive()
+
+
+@pytest.fixture
+def ctrl_c_once(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Makes Ctrl-C come when the loop has what is started next, that has come so far, and nobody has its future yet."""
+
+    def prepare(has_come: Callable[[], object]) -> None:
+        hand_over = asyncio.run_coroutine_threadsafe
+        caller = threading.current_thread()
+
+        def interrupted(work: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop) -> Future[Any]:
+            future = hand_over(work, loop)
+            if threading.current_thread() is not caller:
+                return future
+            monkeypatch.undo()
+            wait_until(has_come)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", interrupted)
+
+    return prepare

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,11 +47,11 @@ def test_a_receipt_waits_for_the_result(app: sync.InTurn, working: Callable[[], 
     with pytest.raises(TimeoutError):
         first.result(timeout=0.05)
     working()
-    assert first.result(timeout=10) == 1
-    assert app.submit("count", {"user": 1, "id": "b"}).result(timeout=10) == 2
+    assert first.result(timeout=20) == 1
+    assert app.submit("count", {"user": 1, "id": "b"}).result(timeout=20) == 2
     again = app.submit("count", {"user": 1, "id": "a"})
     assert again.is_duplicate
-    assert again.result(timeout=10) == 1
+    assert again.result(timeout=20) == 1
     assert isinstance(again, sync.Receipt)
 
 
@@ -66,14 +67,14 @@ def test_a_failure_is_raised_by_the_receipt_and_can_be_replayed(app: sync.InTurn
 
     working()
     with pytest.raises(HandlerFailed, match="broken"):
-        app.submit("fragile", {"id": "x"}).result(timeout=10)
+        app.submit("fragile", {"id": "x"}).result(timeout=20)
     (letter,) = app.dead_letters.list()
     assert app.dead_letters.show("k", "fragile", "x") == letter
     is_broken.clear()
     assert app.dead_letters.replay("k", "fragile", "x")
     assert not app.dead_letters.drop("k", "fragile", "x")
     wait_until(lambda: app.lanes.inspect("k").status == "idle")
-    assert app.submit("fragile", {"id": "x"}).result(timeout=10) == "whole"
+    assert app.submit("fragile", {"id": "x"}).result(timeout=20) == "whole"
 
 
 def test_the_lanes_can_be_looked_at_and_stopped(app: sync.InTurn) -> None:
@@ -96,7 +97,7 @@ def test_a_handler_that_waits_for_its_own_lane_is_refused(app: sync.InTurn, work
 
     working()
     with pytest.raises(HandlerFailed, match="OwnLane"):
-        app.submit("selfish", None).result(timeout=10)
+        app.submit("selfish", None).result(timeout=20)
 
 
 def test_there_must_be_something_to_run(app: sync.InTurn) -> None:
@@ -105,13 +106,18 @@ def test_there_must_be_something_to_run(app: sync.InTurn) -> None:
 
 
 WORKER = """
-import sys, threading, time
+import logging, sys, time
+from pathlib import Path
 from inturn import sync
 app = sync.InTurn(sys.argv[1], namespace=sys.argv[2])
+told = logging.getLogger("inturn.worker")
+told.setLevel(logging.INFO)
+told.addHandler(logging.StreamHandler(sys.stdout))
 
 @app.handler("slow", key="{key}")
 def slow(turn):
-    time.sleep(turn.body["seconds"])
+    while not Path(turn.body["until"]).exists():
+        time.sleep(0.01)
     return "done"
 
 print("up", flush=True)
@@ -123,13 +129,14 @@ print("ended well", flush=True)
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_a_blocking_worker_in_good_order(
-    number: signal.Signals, store_url: str, namespace: str, app: sync.InTurn
+    number: signal.Signals, store_url: str, namespace: str, app: sync.InTurn, tmp_path: Path
 ) -> None:
     @app.handler("slow", key="{key}")
     def slow(turn: Turn[Any]) -> None:
         raise AssertionError("it runs elsewhere")
 
-    running = app.submit("slow", {"key": "a", "seconds": 2})
+    opened = tmp_path / "opened"
+    running = app.submit("slow", {"key": "a", "until": str(opened)})
     worker = subprocess.Popen(
         [sys.executable, "-c", WORKER, store_url, namespace, "20"], stdout=subprocess.PIPE, text=True
     )
@@ -137,7 +144,10 @@ def test_a_signal_stops_a_blocking_worker_in_good_order(
     with worker.stdout:
         wait_until(lambda: app.lanes.inspect("a").status == "running")
         worker.send_signal(number)
-        assert worker.stdout.read() == "up\nended well\n"
+        begins = [worker.stdout.readline() for _ in range(3)]
+        assert begins[::2] == ["up\n", "worker stops: 1 running turns have 20 s to finish\n"]
+        opened.touch()  # not before: it is the worker that waits for its turn
+        assert worker.stdout.read() == "worker ends: 0 turns were handed back\nended well\n"
     assert worker.wait(20) == 0
     assert running.result(timeout=1) == "done"
 
@@ -188,7 +198,7 @@ def test_a_duplicate_turn_carries_a_receipt_that_blocks(app: sync.InTurn, other:
         raise AssertionError("it must not begin")
     receipt = caught.value.receipt
     assert isinstance(receipt, sync.Receipt)
-    assert receipt.result(timeout=5) == {"answer": 42}
+    assert receipt.result(timeout=20) == {"answer": 42}
 
 
 def test_a_body_that_raises_leaves_nothing_behind(app: sync.InTurn) -> None:
@@ -268,6 +278,26 @@ def test_an_interrupt_while_waiting_leaves_the_mailbox(app: sync.InTurn, other: 
     assert other.lanes.inspect("k").status == "idle"
 
 
+def test_an_interrupt_before_the_wait_has_begun_leaves_the_mailbox(
+    app: sync.InTurn, other: sync.InTurn, ctrl_c_once: Callable[[Callable[[], object]], None]
+) -> None:
+    with other.turn("k"):
+        ctrl_c_once(lambda: other.lanes.inspect("k").waiting == 1)
+        with pytest.raises(KeyboardInterrupt), app.turn("k"):
+            raise AssertionError("it must not begin")
+        wait_until(lambda: other.lanes.inspect("k").waiting == 0)
+    assert other.lanes.inspect("k").status == "idle"
+
+
+def test_an_interrupt_before_a_turn_is_known_to_have_begun_gives_it_back(
+    app: sync.InTurn, other: sync.InTurn, ctrl_c_once: Callable[[Callable[[], object]], None]
+) -> None:
+    ctrl_c_once(lambda: other.lanes.inspect("k").status == "running")
+    with pytest.raises(KeyboardInterrupt), app.turn("k"):
+        raise AssertionError("it must not begin")
+    wait_until(lambda: other.lanes.inspect("k").status == "idle")
+
+
 def test_closing_the_app_ends_the_wait_for_a_turn(store_url: str, namespace: str, other: sync.InTurn) -> None:
     app = sync.InTurn(store_url, namespace=namespace)
     ended: list[BaseException] = []
@@ -284,7 +314,7 @@ def test_closing_the_app_ends_the_wait_for_a_turn(store_url: str, namespace: str
         thread.start()
         wait_until(lambda: other.lanes.inspect("k").waiting == 1)
         app.close()
-        thread.join(10)
+        thread.join(20)
         assert not thread.is_alive()
     assert isinstance(ended[0], StoreUnavailable)
     assert "closed" in str(ended[0])

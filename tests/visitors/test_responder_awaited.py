@@ -145,7 +145,8 @@ async def test_a_message_that_is_delivered_twice_is_not_dropped_under_its_own_an
 
 
 async def test_an_agent_slower_than_the_lease_keeps_its_turn(make_app: MakeApp, agent: Recorder) -> None:
-    first, second = (VisitorResponder(make_app(), agent, lease=3) for _ in range(2))
+    # a lease that a process which gets no processor for three seconds still keeps
+    first, second = (VisitorResponder(make_app(), agent, lease=5) for _ in range(2))
     await set_up(first, busy="queue")
     agent.hold()
     one = asyncio.create_task(first.handle_visitor_message(said(1)))

@@ -77,7 +77,7 @@ def test_the_description_has_examples_and_problems_for_every_route() -> None:
 
 
 async def until_ready(site: Site) -> None:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(30):
         while (await site.client.get("/readyz")).status_code != 200:  # noqa: ASYNC110 - it knows no event
             await asyncio.sleep(0.02)
 
@@ -85,7 +85,7 @@ async def until_ready(site: Site) -> None:
 async def test_with_its_store_away_every_route_is_503_and_then_it_goes_on(
     durable_redis: PrivateRedis, namespace: str
 ) -> None:
-    async with opened(durable_redis.url, namespace, store_timeout=1) as site:
+    async with opened(durable_redis.url, namespace, store_timeout=3) as site:
         conversation = await site.start()
         await site.say(conversation, "name=Ada")
         durable_redis.kill()
@@ -130,13 +130,13 @@ def test_a_given_agent_is_not_measured_by_the_settings_of_another(tmp_path: Path
 
 async def test_it_starts_without_its_store_and_works_when_that_comes(fresh_redis: PrivateRedis, namespace: str) -> None:
     fresh_redis.kill()
-    async with opened(fresh_redis.url, namespace, store_timeout=0.5) as site:
+    async with opened(fresh_redis.url, namespace, store_timeout=3) as site:
         assert (await site.client.get("/readyz")).status_code == 503
         problem(await site.client.post("/api/v1/workflows"), 503, "store-unavailable")
         await asyncio.to_thread(fresh_redis.start)
         await until_ready(site)
         await site.start()
-        await until(lambda: bool(site.turns.runtime.workers), within_s=15)
+        await until(lambda: bool(site.turns.runtime.workers), within_s=30)
 
 
 async def test_by_default_it_is_the_shipped_workflow_with_the_offline_agent(tmp_path: Path) -> None:

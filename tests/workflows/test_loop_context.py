@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import timeit
 from collections.abc import Callable
 from typing import Any
@@ -116,7 +117,8 @@ def test_as_much_as_a_state_can_hold_is_not_written_again_for_every_value() -> N
     state = state_with(**{f"name_{number:06d}": "v" * 6 for number in range(1999)})
 
     def cost(work: Callable[[], object]) -> float:
-        return min(timeit.repeat(work, number=1, repeat=3))
+        """In time of the processor: others on the machine would make the longer of the two longer still."""
+        return min(timeit.repeat(work, timer=time.thread_time, number=1, repeat=3))
 
     once = cost(lambda: json.dumps(state.collected_data, ensure_ascii=False))
     assert len(build_contextual_query(state, "words")) <= 2000
@@ -136,6 +138,7 @@ json_values = st.recursive(
 
 @given(st.dictionaries(words, json_values, max_size=8), words, st.integers(200, 600))
 @settings(max_examples=300, deadline=None)
+@pytest.mark.timeout(180)  # it needs the processor, which others may have
 def test_the_words_are_the_end_the_limit_holds_and_the_json_can_be_read(
     data: dict[str, Any], said: str, limit: int
 ) -> None:

@@ -38,12 +38,18 @@ class Runner:
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Run it, and do not wait for its result."""
-        with self._starting:
-            if self._loop is None or not self.is_running:
-                loop = self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._main, args=(loop,), name=self._name, daemon=True)
-                self._thread.start()
-            return asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            with self._starting:
+                if self._loop is None or not self.is_running:
+                    loop = self._loop = asyncio.new_event_loop()
+                    self._thread = threading.Thread(target=self._main, args=(loop,), name=self._name, daemon=True)
+                    self._thread.start()
+                return asyncio.run_coroutine_threadsafe(work, self._loop)
+        except BaseException:
+            # Ctrl-C when the loop has the work and the caller not yet its future: nobody else could cancel it
+            if self._loop is not None and self.is_running:
+                self._loop.call_soon_threadsafe(_cancel, work)
+            raise
 
     @staticmethod
     def _main(loop: asyncio.AbstractEventLoop) -> None:
@@ -65,6 +71,14 @@ class Runner:
     def forget(self) -> None:
         """After a fork: the thread exists only in the parent."""
         self.__init__(self._name)  # type: ignore[misc]
+
+
+def _cancel(work: Coroutine[Any, Any, Any]) -> None:
+    for task in asyncio.all_tasks():
+        if task.get_coro() is work:
+            task.cancel()
+            return
+    work.close()  # it ended, or it never came to the loop
 
 
 async def _cancel_the_rest() -> None:

@@ -84,18 +84,19 @@ class InlineTurn:
         if self._holding is not None:
             raise RuntimeError("a turn is entered once; call app.turn() again for another")
         self._holding = holding = self._runner.start(self._hold())
-        holding.add_done_callback(self._refused)
         try:
-            turn = self._begun.result()
+            holding.add_done_callback(self._refused)
+            self._turn = turn = self._begun.result()
+            # what this thread does from here on is part of that turn: it must not wait for its own lane
+            context.enter(turn)
         except DuplicateMessage as error:
             error.receipt = Receipt.of(error.receipt, self._runner)
             raise
         except BaseException:
             holding.cancel()  # Ctrl-C while waiting: leave the mailbox, or give back what was granted meanwhile
+            if self._turn is not None:
+                context.leave(self._turn)
             raise
-        self._turn = turn
-        # what this thread does from here on is part of that turn: it must not wait for its own lane
-        context.enter(turn)
         return turn
 
     async def _hold(self) -> None:

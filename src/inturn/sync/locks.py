@@ -86,7 +86,10 @@ class Lock:
         return Lease(self._runner, self._mine().lease)
 
     def __enter__(self) -> Lease:
-        return Lease(self._runner, self._take(self._mine(), lambda mine: mine.take()))
+        return self._take(self._mine(), self._lease_of)
+
+    async def _lease_of(self, mine: AsyncLock) -> Lease:
+        return Lease(self._runner, await mine.take())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -100,14 +103,16 @@ class Lock:
 
     def _take(self, mine: AsyncLock, take: Callable[[AsyncLock], Coroutine[Any, Any, T]]) -> T:
         before = mine.holds()
-        taking = self._runner.start(take(mine))
+        taking: Future[T] | None = None
         try:
+            taking = self._runner.start(take(mine))
             return taking.result()
         except Exception:
             raise
         except BaseException:
             # Ctrl-C: leave the queue. If the lock was granted at this very moment, nobody else would release it
-            taking.cancel()
+            if taking is not None:
+                taking.cancel()
             self._runner.start(_undo(mine, taking, before))
             raise
 
@@ -116,8 +121,9 @@ class Lock:
         return self._lock.owned_by(self._lock.owner or self._process.thread_owner())
 
 
-async def _undo(lock: AsyncLock, taking: Future[Any], before: int) -> None:
-    await asyncio.wait({asyncio.wrap_future(taking)})
+async def _undo(lock: AsyncLock, taking: Future[Any] | None, before: int) -> None:
+    if taking is not None:
+        await asyncio.wait({asyncio.wrap_future(taking)})
     if lock.holds() > before:
         await lock.release()
 
