@@ -81,7 +81,6 @@ class Project:
 
 
 @pytest.mark.parametrize("is_ci", ["", "true"])  # where `CI` is set, Hypothesis has defaults of its own
-@pytest.mark.timeout(180)  # four runs of pytest, on a machine that may be busy
 def test_plain_runs_draw_the_same_and_exploring_keeps_what_it_finds_for_all_runs_to_come(
     tmp_path: Path, is_ci: str
 ) -> None:

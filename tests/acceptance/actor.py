@@ -73,7 +73,7 @@ async def main() -> None:
     loop = asyncio.get_running_loop()
     commands = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
-    async with InTurn(sys.argv[1], namespace=sys.argv[2], settings=Settings(store_timeout=2.0)) as app:
+    async with InTurn(sys.argv[1], namespace=sys.argv[2], settings=Settings(store_timeout=10.0)) as app:
         actor = Actor(app)
         say("ready")
         while line := await commands.readline():

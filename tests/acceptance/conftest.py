@@ -48,6 +48,13 @@ async def far(proxy: Proxy, namespace: str) -> AsyncIterator[InTurn]:
 
 
 @pytest.fixture
+async def patient(proxy: Proxy, namespace: str) -> AsyncIterator[InTurn]:
+    """Another one there, which waits for an answer longer than a busy machine may take."""
+    async with InTurn(proxy.url, namespace=namespace, settings=Settings(store_timeout=20.0)) as app:
+        yield app
+
+
+@pytest.fixture
 async def near(redis_url: str, namespace: str) -> AsyncIterator[InTurn]:
     async with InTurn(redis_url, namespace=namespace) as app:
         yield app

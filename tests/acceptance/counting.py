@@ -31,7 +31,7 @@ async def main(url: str, namespace: str, counter: Counter, times: int, meets: bo
 
         async def add() -> None:
             nonlocal meets
-            async with app.lock("counter", ttl=5):
+            async with app.lock("counter", ttl=30):
                 count = counter.read()
                 await asyncio.sleep(0)
                 if meets:

@@ -11,7 +11,7 @@ from tests.acceptance.actor import say
 
 def main() -> None:
     app = InTurn(sys.argv[1], namespace=sys.argv[2])
-    lock = app.lock("mine", ttl=2)
+    lock = app.lock("mine", ttl=30)
     lock.acquire()
     lease = lock.lease
     say("held", fence=lease.fence, process=app.inner.process.store.process)
@@ -29,7 +29,7 @@ def main() -> None:
 
 def _child(app: InTurn) -> None:
     taken = app.lock("mine", wait=0)
-    with app.lock("other", ttl=2) as lease:
+    with app.lock("other", ttl=30) as lease:
         say(
             "child",
             process=app.inner.process.store.process,

@@ -13,7 +13,7 @@ from tests.acceptance.actor import say
 
 async def main() -> None:
     async with InTurn(sys.argv[1], namespace=sys.argv[2]) as app:
-        async with app.turn("mine", state=list, ttl=2) as turn:
+        async with app.turn("mine", state=list, ttl=30) as turn:
             turn.state.append("parent")
             say("held", fence=turn.fence, process=app.process.store.process)
             pid = os.fork()

@@ -19,6 +19,8 @@ from tests.acceptance.processes import Child, Troupe
 
 TTL = 1.5
 """Seconds; what a crash costs at most, besides a beat."""
+LONG_TTL = 30.0
+"""Where nobody is killed: a worker that gets the processor late must not lose its turn."""
 ATTEMPTS = 2
 
 
@@ -26,11 +28,11 @@ def worker(troupe: Troupe, app: InTurn, namespace: str, grace: float = 5) -> Chi
     return troupe.run("lane_worker", app.process.store.url, namespace, str(grace))
 
 
-def register(app: InTurn) -> dict[str, asyncio.Event]:
-    """The handlers of these tests. Who only submits registers them too."""
+def register(app: InTurn, ttl: float = TTL) -> dict[str, asyncio.Event]:
+    """The handlers of these tests. Who only submits registers them too, and says how long their leases live."""
     opened: dict[str, asyncio.Event] = {}
 
-    @app.handler("note", key="{key}", message_id="{n}", state=list, ttl=TTL, attempts=ATTEMPTS, backoff=(0, 0))
+    @app.handler("note", key="{key}", message_id="{n}", state=list, ttl=ttl, attempts=ATTEMPTS, backoff=(0, 0))
     async def note(turn: Turn[list[Any]]) -> int:
         """Appends its number, once it is let go if it is asked to wait."""
         n, attempt = turn.body["n"], turn.attempt
@@ -77,7 +79,7 @@ async def listen(opened: dict[str, asyncio.Event]) -> None:
 
 async def main() -> None:
     url, namespace, grace = sys.argv[1:]
-    async with InTurn(url, namespace=namespace, settings=Settings(store_timeout=2.0)) as app:
+    async with InTurn(url, namespace=namespace, settings=Settings(store_timeout=10.0)) as app:
         listening = asyncio.create_task(listen(register(app)))
         logger = logging.getLogger("inturn.worker")
         logger.addHandler(Tells())

@@ -15,7 +15,7 @@ from inturn.locks.admin import LockInfo
 from inturn.store import clock
 from inturn.store.sqlite.connection import Address
 from tests.acceptance.processes import Child
-from tests.waiting import PAUSE_S, until_status, wait_until
+from tests.waiting import PAUSE_S, WITHIN_S, until_status, wait_until
 
 
 def look(url: str, namespace: str, name: str = "x") -> LockInfo | None:
@@ -23,7 +23,7 @@ def look(url: str, namespace: str, name: str = "x") -> LockInfo | None:
         return app.locks.inspect(name)
 
 
-def until_waiting(url: str, namespace: str, number: int, name: str = "x", within: float = 5.0) -> None:
+def until_waiting(url: str, namespace: str, number: int, name: str = "x", within: float = WITHIN_S) -> None:
     """So many wait for the lock."""
     with sync.InTurn(url, namespace=namespace) as app:
 
@@ -34,17 +34,17 @@ def until_waiting(url: str, namespace: str, number: int, name: str = "x", within
         wait_until(is_so, within, f"{number} waiters for {name!r}")
 
 
-def until_free(url: str, namespace: str, name: str = "x", within: float = 5.0) -> None:
+def until_free(url: str, namespace: str, name: str = "x", within: float = WITHIN_S) -> None:
     """Nobody holds the lock, and nobody waits for it."""
     with sync.InTurn(url, namespace=namespace) as app:
         wait_until(lambda: app.locks.inspect(name) is None, within, f"{name!r} is free: {app.locks.inspect(name)}")
 
 
-async def until_idle(app: InTurn, key: str, within: float = 5.0) -> LaneInfo:
+async def until_idle(app: InTurn, key: str, within: float = WITHIN_S) -> LaneInfo:
     return await until_status(app, key, "idle", within_s=within)
 
 
-async def until_all_idle(app: InTurn, within: float = 10.0) -> None:
+async def until_all_idle(app: InTurn, within: float = WITHIN_S) -> None:
     """No lane is stuck."""
     ends_at = clock.now() + within
     while lanes := await app.lanes.list():

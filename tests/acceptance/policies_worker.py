@@ -149,7 +149,7 @@ async def listen(orders: Orders) -> None:
 
 async def main() -> None:
     url, namespace, version = sys.argv[1:]
-    async with InTurn(url, namespace=namespace, settings=Settings(store_timeout=2.0)) as app:
+    async with InTurn(url, namespace=namespace, settings=Settings(store_timeout=10.0)) as app:
         listening = asyncio.create_task(listen(register(app, int(version))))
         say("ready")
         await app.run(concurrency=4, grace=0.1)

@@ -134,7 +134,7 @@ async def cancel(lane: Lane, receipt: Receipt, after_s: float) -> None:
 async def end(lane: Lane, receipt: Receipt) -> None:
     ended: Ended = "committed"
     try:
-        lane.results[receipt.id] = await receipt.result(20)
+        lane.results[receipt.id] = await receipt.result(50)
     except Superseded:
         ended = "superseded"
     except MessageCancelled:

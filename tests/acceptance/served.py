@@ -14,7 +14,7 @@ from typing import IO
 
 import httpx
 
-STARTUP_S = 40
+STARTUP_S = 60
 
 
 class Served:

@@ -38,7 +38,7 @@ WORDS = [f"w{number}" for number in range(TURNS)]
 def talkers(troupe: Troupe, url: str, namespace: str) -> list[Child]:
     children = [troupe.run("talker", url, namespace) for _ in range(PROCESSES)]
     for child in children:
-        child.hears("ready", within=30)
+        child.hears("ready")
     return children
 
 
@@ -82,13 +82,18 @@ class Talker:
         say("turns", ended=dict(await asyncio.gather(*map(one, words))))
 
     async def do_unguarded(self, conversation: str, words: list[str]) -> None:
-        """The same loop over the plain layout, as people write it: get, ask, merge, set."""
+        """The same loop over the plain layout, as people write it: get, ask, merge, set.
+
+        All of them have read the state before one of them sets it, however the machine runs them.
+        """
+        meet = asyncio.Barrier(len(words))
         async with Redis.from_url(self._url) as client:
             store = RedisWorkflowStateStore(client)
 
             async def one(word: str) -> tuple[str, str]:
                 state = await store.get(conversation)
                 assert state is not None
+                await meet.wait()
                 await self._loop.run(state, default_definition(), Utterance(word), ignore)
                 await store.set(conversation, state)
                 return word, "answered"

@@ -12,6 +12,7 @@ import pytest
 from inturn import InTurn
 from inturn.errors import LeaseLost
 from inturn.settings import Settings
+from inturn.store import clock
 from inturn.store.protocol import Notice
 from tests.acceptance.conftest import FAR_TIMEOUT_S
 from tests.chaos.proxy import Proxy
@@ -31,7 +32,7 @@ async def test_a_late_acquire_of_a_caller_that_was_refused_meanwhile_holds_nothi
     assert not await asking
     await held.release()
     await main.deliver()
-    assert await is_soon_free(near, "x", within_s=FAR_TIMEOUT_S + 2.0)
+    assert await is_soon_free(near, "x", within_s=FAR_TIMEOUT_S + 20.0)
 
 
 async def test_a_late_acquire_of_a_lock_that_was_granted_and_released_meanwhile_holds_nothing(
@@ -45,7 +46,7 @@ async def test_a_late_acquire_of_a_lock_that_was_granted_and_released_meanwhile_
     assert await asking
     await lock.release()
     await main.deliver()
-    assert await is_soon_free(near, "x", within_s=FAR_TIMEOUT_S + 2.0)
+    assert await is_soon_free(near, "x", within_s=FAR_TIMEOUT_S + 20.0)
 
 
 async def test_a_late_question_of_a_waiter_that_was_granted_meanwhile_holds_nothing(
@@ -64,7 +65,7 @@ async def test_a_late_question_of_a_waiter_that_was_granted_meanwhile_holds_noth
     await main.lose_client()
     await second.release()
     await main.deliver()
-    assert await is_soon_free(near, "x", within_s=FAR_TIMEOUT_S + 2.0)
+    assert await is_soon_free(near, "x", within_s=FAR_TIMEOUT_S + 20.0)
 
 
 async def test_a_grant_whose_answer_was_lost_reaches_its_waiter(proxy: Proxy, far: InTurn, near: InTurn) -> None:
@@ -75,7 +76,7 @@ async def test_a_grant_whose_answer_was_lost_reaches_its_waiter(proxy: Proxy, fa
     await until_waiters(near, "x", 1)
     proxy.cut_reply_to = first.lease.token.encode()
     far.process.registry.once_more("x", first.lease.token, 0.0)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         assert await waiting
     await second.release()
 
@@ -95,14 +96,19 @@ async def test_a_bare_lease_that_is_lost_leaves_its_body_the_margin_to_stop(
     (heartbeat,) = proxy.connections - {main}
     proxy.is_open = False  # what is connected stays, and nothing new comes through
     heartbeat.abort()
-    async with asyncio.timeout(10):
+    looked_at, stalled_s = clock.now(), 0.0
+    async with asyncio.timeout(20):
         while not lease.lost:
-            assert not waiting.done(), "it was granted to the next one before its holder could know"
             await asyncio.sleep(0.001)
-    await asyncio.wait({waiting}, timeout=0.15)
-    assert not waiting.done(), "it was given away while its body could not have stopped yet"
-    async with asyncio.timeout(5):
+            looked_at, before = clock.now(), looked_at
+            stalled_s = max(stalled_s, looked_at - before)
+        lost_at = looked_at
         assert await waiting
+    info = await near.locks.inspect("x")
+    assert info is not None
+    granted_at = clock.now() - info.holders[0].held_s  # as the store says: we may hear of it at any time after that
+    # while this process did not run at all, it could not learn of its loss
+    assert granted_at - lost_at > 0.15 - stalled_s, "it was given away while its body could not have stopped yet"
 
 
 async def test_a_stale_notice_of_a_grant_does_not_overtake_the_holders_own_release(
@@ -128,7 +134,7 @@ async def test_a_release_that_arrives_after_the_lock_went_to_another_is_refused(
     proxy: Proxy, near: InTurn, namespace: str
 ) -> None:
     """The holder does not know that its lease ended while its release was under way: the store has to say so."""
-    async with InTurn(proxy.url, namespace=namespace, settings=Settings(store_timeout=10.0)) as far:
+    async with InTurn(proxy.url, namespace=namespace, settings=Settings(store_timeout=30.0)) as far:
         (main,) = proxy.connections
         lock = far.lock("x", ttl=3, owner="me")
         await lock.acquire()
@@ -141,7 +147,7 @@ async def test_a_release_that_arrives_after_the_lock_went_to_another_is_refused(
         proxy.is_open = False
         (heartbeat,) = proxy.connections - {main}
         heartbeat.abort()
-        async with asyncio.timeout(8):
+        async with asyncio.timeout(20):
             assert await waiting
         main.request_flows.set()
         with pytest.raises(LeaseLost):

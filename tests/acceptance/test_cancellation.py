@@ -18,7 +18,7 @@ async def test_an_acquire_can_be_cancelled_at_every_await(app: InTurn, other: In
         try:
             await cancelled_at(number, when, lock.acquire())
         except Cancelled:
-            assert await is_soon_free(other, "x", within_s=5.0)
+            assert await is_soon_free(other, "x", within_s=20.0)
             raise
         await lock.release()
 
@@ -35,8 +35,8 @@ async def test_the_first_acquire_of_an_app_can_be_cancelled_at_every_await(
         try:
             await cancelled_at(number, when, lock.acquire())
         except Cancelled:
-            assert await is_soon_free(other, "x", within_s=5.0)
-            async with asyncio.timeout(5):  # the app still works
+            assert await is_soon_free(other, "x", within_s=20.0)
+            async with asyncio.timeout(20):  # the app still works
                 async with app.lock("x"):
                     pass
             raise
@@ -65,7 +65,7 @@ async def test_a_waiting_acquire_can_be_cancelled_at_every_await(
             await held.release()
             await asking
         except Cancelled:
-            assert await is_soon_free(other, "x", within_s=5.0)
+            assert await is_soon_free(other, "x", within_s=20.0)
             raise
         await lock.release()
 
@@ -80,7 +80,7 @@ async def test_a_release_can_be_cancelled_at_every_await(app: InTurn, other: InT
         try:
             await cancelled_at(number, when, lock.release())
         finally:
-            assert await is_soon_free(other, "x", within_s=5.0)
+            assert await is_soon_free(other, "x", within_s=20.0)
 
     assert await at_every_await(attempt) >= 1
 
@@ -96,7 +96,7 @@ async def test_a_body_can_be_cancelled_at_every_await(app: InTurn, other: InTurn
         try:
             await cancelled_at(number, when, guarded())
         finally:
-            assert await is_soon_free(other, "x", within_s=5.0)
+            assert await is_soon_free(other, "x", within_s=20.0)
 
     assert await at_every_await(attempt) >= 4
 
@@ -110,7 +110,7 @@ async def test_a_timed_out_wait_can_be_cancelled_at_every_await(app: InTurn, oth
         try:
             assert not await cancelled_at(number, when, app.lock("x", wait=0.01).acquire())
         finally:
-            await until_waiters(other, "x", 0, within_s=5.0)
+            await until_waiters(other, "x", 0, within_s=20.0)
 
     assert await at_every_await(attempt) >= 3
     await held.release()
@@ -127,5 +127,5 @@ async def test_the_next_waiter_gets_what_a_cancelled_one_leaves(app: InTurn, oth
     await held.release()
     if not first.cancel():  # its grant was faster than the answer to the release
         await granted_first.release()
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(20):
         assert await second

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Literal
 
-import pytest
 from redis.asyncio import Redis
 
 from inturn import InTurn
@@ -37,7 +36,6 @@ async def raced(
         return ended, set(state.collected_data), state.turn_count
 
 
-@pytest.mark.timeout(120)
 async def test_under_reject_exactly_the_answered_turns_are_in_the_state(
     troupe: Troupe, store_url: str, namespace: str
 ) -> None:
@@ -48,7 +46,6 @@ async def test_under_reject_exactly_the_answered_turns_are_in_the_state(
     assert turns == len(answered)
 
 
-@pytest.mark.timeout(120)
 async def test_under_queue_all_turns_are_in_the_state_each_by_itself(
     troupe: Troupe, store_url: str, namespace: str
 ) -> None:
@@ -58,7 +55,6 @@ async def test_under_queue_all_turns_are_in_the_state_each_by_itself(
     assert turns == TURNS
 
 
-@pytest.mark.timeout(120)
 async def test_under_merge_all_turns_are_in_the_state_in_fewer_turns(
     troupe: Troupe, store_url: str, namespace: str
 ) -> None:
@@ -68,7 +64,6 @@ async def test_under_merge_all_turns_are_in_the_state_in_fewer_turns(
     assert turns < TURNS
 
 
-@pytest.mark.timeout(120)
 async def test_the_unguarded_version_of_the_same_loop_loses_updates_under_the_same_load(
     troupe: Troupe, redis_url: str, namespace: str
 ) -> None:

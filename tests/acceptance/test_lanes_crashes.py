@@ -12,7 +12,7 @@ from inturn import HandlerFailed, InTurn
 from inturn.store import clock
 from tests.acceptance.lane_worker import ATTEMPTS, TTL, register, worker
 from tests.acceptance.looks import stop, until_idle
-from tests.acceptance.processes import SLACK, Troupe, hears, until_ended
+from tests.acceptance.processes import SLACK, Child, Troupe, hears, until_ended
 
 
 @pytest.fixture
@@ -21,24 +21,37 @@ def app(app: InTurn) -> InTurn:
     return app
 
 
+async def two_workers(troupe: Troupe, app: InTurn, namespace: str) -> tuple[Child, Child]:
+    """Both are there before the turn begins: a lease is short here, and must not end while a process starts."""
+    workers = worker(troupe, app, namespace), worker(troupe, app, namespace)
+    for each in workers:
+        await hears(each, "ready")
+    return workers
+
+
+async def until_it_stands(child: Child, app: InTurn, url: str, namespace: str) -> None:
+    """It does nothing from here on, and gets no turn: what it has asked for was answered before we were."""
+    await asyncio.to_thread(stop, child, url, namespace)
+    await app.lanes.list()
+
+
 async def test_the_turn_of_a_killed_worker_is_taken_over_within_a_lease_and_the_attempt_counts(
-    troupe: Troupe, app: InTurn, namespace: str
+    troupe: Troupe, app: InTurn, store_url: str, namespace: str
 ) -> None:
-    first = worker(troupe, app, namespace)
-    await hears(first, "ready")
+    first, second = await two_workers(troupe, app, namespace)
+    await until_it_stands(second, app, store_url, namespace)
     one = await app.submit("note", {"key": "k", "n": 1, "wait": True})
     two = await app.submit("note", {"key": "k", "n": 2})
     begun = await hears(first, "begun", "1")
-    second = worker(troupe, app, namespace)
-    await hears(second, "ready")
+    second.signal(signal.SIGCONT)
+    second.tell("go", name="1")
     killed_at = clock.now()
     first.kill()
     again = await hears(second, "begun", "1", within=TTL + 1 + SLACK)
     assert again["at"] - killed_at < TTL + 1 + SLACK
     assert again["attempt"] == 2
     assert again["fence"] > begun["fence"]
-    second.tell("go", name="1")
-    assert (await one.result(10), await two.result(10)) == (2, 1)
+    assert (await one.result(20), await two.result(20)) == (2, 1)
     assert (await until_idle(app, "k")).state == [1, 2]
     assert (await until_idle(app, "sink:k")).state == [1, 2]
 
@@ -48,19 +61,19 @@ async def test_a_message_that_kills_its_worker_becomes_a_dead_letter_and_the_lan
 ) -> None:
     first = worker(troupe, app, namespace)
     await hears(first, "ready")
-    assert await (await app.submit("note", {"key": "k", "n": 1})).result(10) == 1
+    assert await (await app.submit("note", {"key": "k", "n": 1})).result(20) == 1
     poison = await app.submit("kill", {"key": "k", "n": 2})
     after = await app.submit("note", {"key": "k", "n": 3})
     for attempt in range(1, ATTEMPTS + 1):
         doomed = first if attempt == 1 else worker(troupe, app, namespace)
         assert (await hears(doomed, "begun", "2"))["attempt"] == attempt
-        assert await asyncio.to_thread(doomed.process.wait, 10) == 9
+        assert await asyncio.to_thread(doomed.process.wait, 30) == 9
     last = worker(troupe, app, namespace)
     await hears(last, "ready")
     with pytest.raises(HandlerFailed) as failed:
-        await poison.result(TTL + 10)
+        await poison.result(TTL + 20)
     assert [error["type"] for error in failed.value.errors] == ["LeaseLost", "LeaseLost", "Exhausted"]
-    assert await after.result(10) == 1
+    assert await after.result(20) == 1
     assert (await until_idle(app, "k")).state == [1, 3], "the state survives the dead letter before it"
     (letter,) = await app.dead_letters.list()
     assert (letter.handler, letter.id, letter.body) == ("kill", "2", {"key": "k", "n": 2})
@@ -70,48 +83,45 @@ async def test_a_message_that_kills_its_worker_becomes_a_dead_letter_and_the_lan
 async def test_a_zombie_cannot_commit_and_the_state_is_written_once(
     troupe: Troupe, app: InTurn, store_url: str, namespace: str, commits_at_once: bool
 ) -> None:
-    zombie = worker(troupe, app, namespace)
-    await hears(zombie, "ready")
+    zombie, other = await two_workers(troupe, app, namespace)
+    await until_it_stands(other, app, store_url, namespace)
     receipt = await app.submit("note", {"key": "k", "n": 1, "wait": True})
     await hears(zombie, "begun", "1")
-    other = worker(troupe, app, namespace)
-    await hears(other, "ready")
     await asyncio.to_thread(stop, zombie, store_url, namespace)
     if commits_at_once:
         zombie.tell("go", name="1")  # the first thing that it reads when it goes on
-    assert (await hears(other, "begun", "1", within=TTL + 1 + SLACK))["attempt"] == 2
     other.tell("go", name="1")
-    assert await receipt.result(10) == 2
+    other.signal(signal.SIGCONT)
+    assert (await hears(other, "begun", "1", within=TTL + 1 + SLACK))["attempt"] == 2
+    assert await receipt.result(20) == 2
     zombie.signal(signal.SIGCONT)
     if not commits_at_once:
         await hears(zombie, "cancelled", "1", within=SLACK)
     later = await app.submit("note", {"key": "k", "n": 2})
-    await later.result(10)
+    await later.result(20)
     assert (await until_idle(app, "k")).state == [1, 2]
     assert (await until_idle(app, "sink:k")).state == [1, 2], "what a zombie sends is not sent"
 
 
 async def test_a_zombie_does_not_commit_while_another_is_in_the_turn(
-    troupe: Troupe, app: InTurn, store_url: str, namespace: str
+    troupe: Troupe, other: InTurn, store_url: str, namespace: str
 ) -> None:
-    zombie, other = worker(troupe, app, namespace), worker(troupe, app, namespace)
-    for each in (zombie, other):
-        await hears(each, "ready")
-    await app.lanes.pause("k")
+    app, ttl = other, TTL * 2  # the next one has to keep its turn until the zombie has tried
+    register(app, ttl)
+    zombie, heir = await two_workers(troupe, app, namespace)
+    await until_it_stands(heir, app, store_url, namespace)
     receipt = await app.submit("note", {"key": "k", "n": 1, "wait": True})
-    await asyncio.to_thread(stop, other, store_url, namespace)
-    await app.lanes.resume("k")
     await hears(zombie, "begun", "1")
     await asyncio.to_thread(stop, zombie, store_url, namespace)
     zombie.tell("go", name="1")
-    other.signal(signal.SIGCONT)
-    await hears(other, "begun", "1", within=TTL + 1 + SLACK)
+    heir.signal(signal.SIGCONT)
+    await hears(heir, "begun", "1", within=ttl + 1 + SLACK)
     zombie.signal(signal.SIGCONT)
     await until_ended(zombie, "1")
     info = await app.lanes.inspect("k")
     assert (info.status, info.state) == ("running", None)
-    other.tell("go", name="1")
-    assert await receipt.result(10) == 2
+    heir.tell("go", name="1")
+    assert await receipt.result(20) == 2
     assert (await until_idle(app, "k")).state == [1]
 
 
@@ -124,7 +134,7 @@ async def test_an_inline_caller_that_is_killed_costs_a_lease_and_its_message_is_
     waiting = asyncio.create_task(_take(app))
     killed_at = clock.now()
     holder.kill()
-    assert await asyncio.wait_for(waiting, 20) == []
+    assert await asyncio.wait_for(waiting, 30) == []
     assert clock.now() - killed_at < TTL + 1 + SLACK
     assert (await until_idle(app, "k")).waiting == 0
 

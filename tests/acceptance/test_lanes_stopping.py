@@ -9,18 +9,18 @@ import pytest
 
 from inturn import InTurn
 from inturn.store import clock
-from tests.acceptance.lane_worker import register, worker
+from tests.acceptance.lane_worker import LONG_TTL, register, worker
 from tests.acceptance.looks import until_idle
 from tests.acceptance.processes import Child, Troupe, hears
 
 
 @pytest.fixture
 def app(app: InTurn) -> InTurn:
-    register(app)
+    register(app, LONG_TTL)
     return app
 
 
-async def exit_code(child: Child, within: float = 10) -> int:
+async def exit_code(child: Child, within: float = 30) -> int:
     return await asyncio.to_thread(child.process.wait, within)
 
 
@@ -28,7 +28,7 @@ async def exit_code(child: Child, within: float = 10) -> int:
 async def test_an_idle_worker_stops_at_once(troupe: Troupe, app: InTurn, namespace: str, which: signal.Signals) -> None:
     child = worker(troupe, app, namespace)
     await hears(child, "ready")
-    assert await (await app.submit("note", {"key": "k", "n": 1})).result(10) == 1
+    assert await (await app.submit("note", {"key": "k", "n": 1})).result(20) == 1
     child.signal(which)
     await hears(child, "stopped")
     assert await exit_code(child) == 0
@@ -47,8 +47,8 @@ async def test_a_running_turn_has_time_to_finish_and_no_new_one_begins(
     await hears(child, "stopping")
     await app.submit("note", {"key": "another", "n": 3})
     child.tell("go", name="1")
-    assert await running.result(10) == 1
-    await hears(child, "stopped", within=15)
+    assert await running.result(20) == 1
+    await hears(child, "stopped")
     assert await exit_code(child) == 0
     for key, n in (("k", "2"), ("another", "3")):
         info = await app.lanes.inspect(key)
@@ -71,7 +71,7 @@ async def test_what_does_not_finish_in_time_is_handed_back_untouched(
     other = worker(troupe, app, namespace)
     assert (await hears(other, "begun", "1"))["attempt"] == 1, "the attempt that was cut off does not count"
     other.tell("go", name="1")
-    assert await receipt.result(10) == 1
+    assert await receipt.result(20) == 1
     assert (await until_idle(app, "k")).state == [1]
 
 

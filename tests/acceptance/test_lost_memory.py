@@ -22,7 +22,7 @@ def test_fences_grow_on_after_redis_came_back_empty(troupe: Troupe, fresh_redis:
     (actor,) = troupe.actors(1, fresh_redis.url, namespace)
     fences = []
     for _ in range(3):
-        actor.tell("hold", name="x", ttl=TTL)
+        actor.tell("hold", name="x")
         fences.append(actor.hears("granted", "x")["fence"])
         actor.tell("release", name="x")
         actor.hears("released", "x")
@@ -53,7 +53,7 @@ async def test_a_release_that_is_repeated_after_the_memory_was_lost_is_refused(
     fresh_redis: PrivateRedis, namespace: str
 ) -> None:
     async with Proxy(fresh_redis.port) as proxy:
-        app = InTurn(proxy.url, namespace=namespace, settings=Settings(store_timeout=2.0))
+        app = InTurn(proxy.url, namespace=namespace, settings=Settings(store_timeout=10.0))
         lock = app.lock("x", ttl=10)
         await lock.acquire()
         lease = lock.lease

@@ -42,7 +42,7 @@ async def test_the_body_is_cancelled_in_the_other_process_and_leaves_no_trace(
     assert cancelled["at"] <= again["at"] < arrived_at + SLACK, "it does not wait for a second: the old one has ended"
     assert (begun["attempt"], again["attempt"]) == (1, 1), "the attempt is given back"
     assert again["fence"] > begun["fence"]
-    assert (await first.result(10), await second.result(10)) == ("a+b", "a+b")
+    assert (await first.result(20), await second.result(20)) == ("a+b", "a+b")
     assert await traces(app) == (["a+b"], ["a+b"])
 
 
@@ -53,7 +53,7 @@ async def test_a_body_that_swallows_its_cancellation_cannot_commit(troupe: Troup
     second = await app.submit("talk", body("b"))
     await hears(child, "cancelled", "a")
     await hears(child, "done", "a")
-    assert await second.result(10) == "a+b"
+    assert await second.result(20) == "a+b"
     assert await traces(app) == (["a+b"], ["a+b"])
 
 
@@ -67,11 +67,11 @@ async def test_a_body_in_a_thread_goes_on_beside_nothing_for_a_second_and_cannot
     second = await app.submit("block", body("b"))
     again = await hears(child, "begun", "a+b")
     assert again["at"] - arrived_at < YIELD + SLACK
-    assert await second.result(10) == "a+b"
+    assert await second.result(20) == "a+b"
     child.tell("go", name="a")
     await hears(child, "done", "a")
     third = await app.submit("block", body("c"))
-    assert await third.result(10) == "c"
+    assert await third.result(20) == "c"
     assert await traces(app) == (["a+b", "c"], ["a+b", "c"])
     assert again["at"] - arrived_at > YIELD - 0.05, "two bodies of one lane ran side by side"
 
@@ -98,7 +98,7 @@ async def test_a_paused_worker_holds_the_next_turn_up_for_a_second_and_cannot_co
         info = await app.lanes.inspect("k")
         assert (info.status, info.state) == ("running", None)
         other.tell("go", name="a+b")
-    assert await second.result(10) == "a+b"
+    assert await second.result(20) == "a+b"
     if not is_slow:
         paused.signal(signal.SIGCONT)
         await until_ended(paused, "a")
@@ -118,5 +118,5 @@ async def test_a_worker_that_is_killed_after_the_interrupt_costs_a_second(
     second = await app.submit("talk", body("b"))
     doomed.kill()
     assert (await hears(other, "begun", "a+b"))["at"] - arrived_at < YIELD + SLACK
-    assert await second.result(10) == "a+b"
+    assert await second.result(20) == "a+b"
     assert await traces(app) == (["a+b"], ["a+b"])

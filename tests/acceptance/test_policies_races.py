@@ -45,7 +45,7 @@ async def play_all(app: InTurn, kinds: tuple[Kind, ...], number: int) -> Counter
 
     async def one(lane: Lane) -> None:
         async with free:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(100):
                 await play(app, lane, SEED)
             wrong.extend(judge(lane, (await app.lanes.inspect(lane.key)).state))
             ends.update(lane.ended.values())
@@ -88,7 +88,7 @@ async def test_workers_that_are_killed_at_any_time_lose_and_double_nothing(
 
     async def start() -> Child:
         worker = troupe.run("policy_racer", store_url, namespace, str(SEED))
-        await asyncio.to_thread(worker.hears, "ready", "", 30)
+        await asyncio.to_thread(worker.hears, "ready")
         return worker
 
     async def kill(workers: list[Child]) -> None:

@@ -26,7 +26,7 @@ def new(other: InTurn) -> InTurn:
     return other
 
 
-async def until_unhandled(app: InTurn, within: float = 5.0) -> None:
+async def until_unhandled(app: InTurn, within: float = 20.0) -> None:
     """The lane waits, and whoever looks sees that nobody is there to run it."""
     ends_at = clock.now() + within
     while [(lane.status, lane.is_unhandled) for lane in await app.lanes.list()] != [("ready", True)]:
@@ -44,7 +44,7 @@ async def test_what_is_of_the_new_version_is_only_run_by_the_new_worker(
     info = await old.lanes.inspect("k")
     assert (info.waiting, info.why, [message.attempts for message in info.messages]) == (2, "", [0, 0])
     young = await worker(troupe, new, namespace, 2)
-    assert (await newer.result(10), await older.result(10)) == (2, 2), "the state is the new one's, and so is the turn"
+    assert (await newer.result(20), await older.result(20)) == (2, 2), "the state is the new one's, and so is the turn"
     for name in "ab":
         assert (await hears(young, "begun", name))["attempt"] == 1
     assert (await until_idle(new, "k")).state == {"a": ["hi", "there"], "b": ["hello"]}
@@ -55,7 +55,7 @@ async def test_while_only_old_workers_run_the_lane_waits_and_nothing_is_parked_o
     troupe: Troupe, old: InTurn, new: InTurn, namespace: str
 ) -> None:
     young, _ = await asyncio.gather(worker(troupe, new, namespace, 2), worker(troupe, old, namespace, 1))
-    assert await (await new.submit("versioned", body("a", words=["hi"]))).result(10) == 2
+    assert await (await new.submit("versioned", body("a", words=["hi"]))).result(20) == 2
     young.signal(signal.SIGTERM)
     await hears(young, "stopped")
     receipt = await old.submit("versioned", body("b", text="hello"))
@@ -66,4 +66,4 @@ async def test_while_only_old_workers_run_the_lane_waits_and_nothing_is_parked_o
     assert (info.status, info.state, info.messages[0].attempts) == ("ready", {"a": ["hi"]}, 0)
     assert await old.dead_letters.list() == []
     elsewhere = await old.submit("versioned", {"key": "other", "id": "c", "text": "hello"})
-    assert await elsewhere.result(10) == 1, "other lanes go on"
+    assert await elsewhere.result(20) == 1, "other lanes go on"

@@ -32,20 +32,20 @@ def test_a_forked_child_works_on_its_own_and_the_parents_lease_stays_the_parents
 
 @pytest.mark.parametrize("how", ["sync", "async"])
 def test_ctrl_c_leaves_the_queue(troupe: Troupe, store_url: str, namespace: str, how: str) -> None:
-    with InTurn(store_url, namespace=namespace) as app, app.lock("x", ttl=5):
+    with InTurn(store_url, namespace=namespace) as app, app.lock("x"):
         waiting = troupe.run("waiter", how, store_url, namespace)
         waiting.hears("waiting")
         until_waiting(store_url, namespace, 1)
         waiting.signal(signal.SIGINT)
         waiting.hears("interrupted")
-        # a dead process would be noticed after three seconds only
-        until_waiting(store_url, namespace, 0, within=2.0)
+        # one that has ended would be noticed after three seconds only, one that lives on would not be at all
+        until_waiting(store_url, namespace, 0, within=2.0 if how == "async" else 20.0)
     assert look(store_url, namespace) is None
 
 
 def test_threads_take_turns_and_each_has_its_own_hold(store_url: str, namespace: str) -> None:
     with InTurn(store_url, namespace=namespace) as app:
-        lock = app.lock("x", ttl=5)
+        lock = app.lock("x")
         inside, fences, most = 0, [], 0
 
         def work() -> None:
@@ -62,7 +62,7 @@ def test_threads_take_turns_and_each_has_its_own_hold(store_url: str, namespace:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(20)
+            thread.join(50)
         assert most == 1
         assert len(fences) == 50
         assert fences == sorted(fences)
@@ -78,11 +78,11 @@ def test_many_processes_at_one_file_lose_no_update(
     file.write_text("0")
     crew = [troupe.run("counting", store_url, namespace, str(file), "40") for _ in range(5)]
     for counting in crew:
-        counting.hears("ready", within=30)
+        counting.hears("ready")
     for counting in crew:
         counting.tell("go")
     for counting in crew:
-        counting.hears("done", within=30)
+        counting.hears("done")
     assert file.read_text() == "200"
 
 
@@ -97,16 +97,16 @@ def test_without_the_lock_the_same_processes_do_lose_updates(
     file.write_text("0")
     crew = [troupe.run("counting", redis_url, f"{namespace}-{number}", str(file), "40", "meet") for number in range(3)]
     for counting in crew:
-        counting.hears("ready", within=30)
+        counting.hears("ready")
     for counting in crew:
         counting.tell("go")
     for counting in crew:
-        counting.hears("has read", within=30)
+        counting.hears("has read")
     for counting in crew:
         counting.tell("add")
     for counting in crew:
         try:
-            counting.hears("done", within=30)
+            counting.hears("done")
         except AssertionError:
             continue  # it read the file while another had just emptied it
     assert file.read_text() != "120"

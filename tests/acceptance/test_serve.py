@@ -19,6 +19,7 @@ from tests.agents.wire import completion
 from tests.lanes.workbench import Gate
 
 LEASE_S = 3.0
+"""Of a turn whose server is killed: the next one waits for its end."""
 Serve = Callable[..., Served]
 
 
@@ -47,7 +48,6 @@ class Model:
     def environ(self) -> dict[str, str]:
         return {
             "INTURN_AGENT": "openai", "INTURN_OPENAI_MODEL": "m", "INTURN_OPENAI_BASE_URL": f"{self.provider.url}/v1",
-            "INTURN_TURN_LEASE": str(LEASE_S),
         }  # fmt: skip
 
     async def _answer(self, request: Request, wire: Wire) -> None:
@@ -228,14 +228,14 @@ async def test_everybody_is_told_when_it_stops_and_nothing_is_logged_as_a_fault(
 
 
 async def until_running(folder: Path, lanes: int) -> None:
-    async with asyncio.timeout(20), InTurn(f"sqlite:///{folder / 'inturn.db'}") as app:
+    async with asyncio.timeout(40), InTurn(f"sqlite:///{folder / 'inturn.db'}") as app:
         while sum(lane.status == "running" for lane in await app.lanes.list()) < lanes:  # noqa: ASYNC110 - of another process
             await asyncio.sleep(0.02)
 
 
 async def until_deaf(served: Served) -> None:
     """Until nobody new is let in: it has begun to stop."""
-    async with asyncio.timeout(20), served.client() as client:
+    async with asyncio.timeout(40), served.client() as client:
         while True:
             try:
                 await client.get("/healthz", headers={"connection": "close"})
@@ -272,7 +272,7 @@ async def test_a_restart_in_the_middle_of_a_workflow_goes_on(serve: Serve) -> No
 
 
 async def test_after_kill_9_in_the_middle_of_a_turn_that_turn_never_happened(serve: Serve, model: Model) -> None:
-    served = serve(**model.environ)
+    served = serve(INTURN_TURN_LEASE=str(LEASE_S), **model.environ)
     gate = model.gate = Gate()
     body = {"text": "name=Ada", "message_id": "m"}
     async with served.client() as client:

@@ -54,7 +54,6 @@ async def chat_of(responder: VisitorResponder) -> Chat:
 
 
 @pytest.mark.parametrize("busy", ["merge", "queue"])
-@pytest.mark.timeout(120)
 async def test_no_field_of_a_burst_is_lost(busy: str, troupe: Troupe, store_url: str, namespace: str) -> None:
     async with InTurn(store_url, namespace=namespace) as app:
         responder = await opened(app, busy)
@@ -69,7 +68,6 @@ async def test_no_field_of_a_burst_is_lost(busy: str, troupe: Troupe, store_url:
         assert len(answers) == TURNS if busy == "queue" else len(answers) < TURNS
 
 
-@pytest.mark.timeout(120)
 async def test_under_drop_exactly_one_runs_and_each_other_logs_that_it_was_skipped(
     troupe: Troupe, store_url: str, namespace: str
 ) -> None:

@@ -18,8 +18,6 @@ from benchmarks.__main__ import main
 from benchmarks.figures import CONVERSATIONS, LOCKS, POLICIES, TURNS
 from tests.servers import PrivateRedis
 
-pytestmark = pytest.mark.timeout(180)
-
 COMMAND = [sys.executable, "-m", "benchmarks"]
 TINY = ["--rounds", "1", "--scale", "0.01"]
 LONG = ["--rounds", "1000", "--scale", "0.01"]

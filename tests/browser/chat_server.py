@@ -20,6 +20,8 @@ class ChatServer:
     def __init__(self, url: str, agent: GatedAgent, **variables: str) -> None:
         self.agent = agent
         self._settings = load_settings({"INTURN_URL": url, **variables})
+        self._place: socket.socket | None = None
+        """Keeps the port while nobody listens there, so that no other program is given it."""
         self._port = 0
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
@@ -29,8 +31,12 @@ class ChatServer:
         return f"http://127.0.0.1:{self._port}"
 
     def start(self) -> Self:
-        listening = socket.create_server(("127.0.0.1", self._port))
-        self._port = listening.getsockname()[1]
+        if self._place is None:
+            self._place = socket.socket()
+            self._place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            self._place.bind(("127.0.0.1", 0))
+            self._port = self._place.getsockname()[1]
+        listening = socket.create_server(("127.0.0.1", self._port), reuse_port=True)
         app = make_app(self._settings, agent=self.agent, grace=5)
         self._server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=5))
         self._thread = threading.Thread(target=self._run, args=(self._server, listening), name="chat-server")
@@ -61,3 +67,5 @@ class ChatServer:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+        if self._place is not None:
+            self._place.close()

@@ -106,7 +106,7 @@ def test_a_conversation_that_was_ended_elsewhere_can_be_started_again(chat: Chat
 class TestWithRedis:
     @pytest.fixture
     def server(self, fresh_redis: PrivateRedis) -> Iterator[ChatServer]:
-        with ChatServer(fresh_redis.url, GatedAgent(), INTURN_STORE_TIMEOUT="1") as server:
+        with ChatServer(fresh_redis.url, GatedAgent(), INTURN_STORE_TIMEOUT="3") as server:
             yield server
 
     def test_a_store_that_is_away_is_told_and_the_conversation_goes_on_after_it(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.chat import Chat
 from tests.browser.gated_agent import GatedAgent
@@ -42,6 +43,8 @@ def test_a_person_talks_to_what_the_command_serves(chat: Chat) -> None:
     chat.begin("queue")
     chat.page.get_by_role("button", name="Send all at once").click()
     chat.expect_collected(name="Ada Lovelace", email="ada@example.com")
+    # a reload would cut off, and repeat, what is not answered yet
+    expect(chat.log.locator(".user[data-state=answered]")).to_have_count(3)
     chat.page.reload()
     chat.expect_percent(20)
     chat.say("Website")

@@ -48,7 +48,7 @@ def check(history: History, rules: Rules) -> list[Violation]:
         if group[0].capacity == 1:
             found += bodies_follow_fences(group, excuses)
     found += fences(holds)
-    found += after_wipes(holds, history.faults_of("wipe"), rules)
+    found += after_wipes(holds, history.faults_of("wipe"), history.faults_of("stall"), rules)
     if not rules.may_lose:
         found += needless_losses(holds, excuses)
     return found
@@ -166,9 +166,13 @@ def order(group: list[Hold]) -> list[Violation]:
     return found
 
 
-def after_wipes(holds: list[Hold], wipes: list[Fault], rules: Rules) -> list[Violation]:
-    """A lease from before the store lost its memory cannot be released after it, and its body is told so."""
+def after_wipes(holds: list[Hold], wipes: list[Fault], stalls: list[Fault], rules: Rules) -> list[Violation]:
+    """A lease from before the store lost its memory cannot be released after it, and its body is told so.
+
+    A process that does not run then is told when it does.
+    """
     found = []
+    stalls = sorted(stalls, key=lambda stall: stall.began)
     for wipe in wipes:
         for hold in holds:
             # one that was seen while the server came back may be of the new memory already
@@ -176,8 +180,11 @@ def after_wipes(holds: list[Hold], wipes: list[Fault], rules: Rules) -> list[Vio
                 continue
             if hold.outcome == "released":
                 found.append(Violation("late release", hold.id, f"{_told(hold)} was released after the wipe"))
-            late_s = hold.over - wipe.began
-            if late_s > rules.ttl_s + rules.grace_s:
+            late_s, stopped_by = hold.over - wipe.began, wipe.began + rules.ttl_s + rules.grace_s
+            for stall in stalls:
+                if stall.pid == hold.pid and wipe.began <= stall.ended and stall.began <= stopped_by:
+                    stopped_by = max(stopped_by, stall.ended + rules.grace_s / 3)
+            if hold.over > stopped_by:
                 found.append(Violation("outlived", hold.id, f"{_told(hold)} ran on for {late_s:.1f} s after the wipe"))
     return found
 

@@ -134,7 +134,7 @@ async def away(field: Field) -> None:
 
 
 def _keep_busy(file: str, seconds: float) -> None:
-    with closing(sqlite3.connect(file, isolation_level=None, timeout=10)) as db:
+    with closing(sqlite3.connect(file, isolation_level=None, timeout=60)) as db:
         db.execute("BEGIN IMMEDIATE")
         time.sleep(seconds)
         db.execute("ROLLBACK")

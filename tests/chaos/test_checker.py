@@ -129,6 +129,10 @@ def test_a_lease_from_before_a_wipe_cannot_be_released_and_does_not_live_on() ->
     assert kinds(hold(1, 1.4, 10), hold(2.1, 2.5, 20), faults=wiped) == {}
     assert kinds(hold(1.9, 2.2, 10), faults=wiped) == {}, "the new memory may have granted it"
     assert kinds(hold(1, 9, 10, outcome="refused"), faults=wiped) == {"outlived": 1}
+    stalled = (Fault("stall", 1, 2.4, 8.9), Fault("stall", 1, 2.45, 8.8))
+    assert kinds(hold(1, 9, 10, outcome="refused"), faults=(*wiped, *stalled)) == {}, "it did not run meanwhile"
+    assert kinds(hold(1, 9.5, 10, outcome="refused"), faults=(*wiped, *stalled)) == {"outlived": 1}
+    assert kinds(hold(1, 9, 10, pid=2, outcome="refused"), faults=(*wiped, *stalled)) == {"outlived": 1}
 
 
 def test_a_second_wipe_does_not_hide_what_the_first_one_excused() -> None:
@@ -172,6 +176,6 @@ def test_many_holds_are_judged_quickly() -> None:
     for number in range(1, 30_001):
         holds.append(hold(at, at + 0.01, number * 10, number * 10 - chance.choice([0, 1, 2]), requested=at - 0.001))
         at += 0.01
-    began = time.monotonic()
+    began = time.process_time()  # a busy machine does not make it slower
     assert check(History(holds), RULES) == []
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10

@@ -12,11 +12,13 @@ from tests.chaos.lanes.report import MUST_BE_CAUGHT
 from tests.chaos.lanes.scenario import SCENARIOS, Run, Scenario
 from tests.kept_cases import seeds_of
 
-pytestmark = pytest.mark.timeout(180)  # they are a load, and may run beside others
+pytestmark = pytest.mark.timeout(600)  # they are a load, and may run beside others
 
 SEED = 7
 WORKERS = 4
 LANES = 40
+SEEDS = range(SEED, SEED + 5)
+"""One is enough, as a rule. How much happens in some seconds is a matter of how busy the machine is."""
 
 
 def _scenario(store: str, name: str) -> Scenario:
@@ -25,17 +27,33 @@ def _scenario(store: str, name: str) -> Scenario:
 
 
 async def test_nothing_is_lost_doubled_or_out_of_order_under_faults() -> None:
-    runs = [Run(_scenario(store, "everything"), "inturn", 4.0, SEED, WORKERS, LANES) for store in ("redis", "sqlite")]
-    results = await asyncio.gather(*(run.play() for run in runs))
-    for result in results:
-        assert result.violations == [], f"see {result.kept}"
-        assert len(result.told.acked) > 50, "too little happened to prove anything"
-        assert result.sends > 50
-        assert result.told.faults
-    assert sum(sum(result.told.faults.values()) for result in results) > 4
-    assert sum(result.joined for result in results) > 5, "too little was merged, interrupted or steered"
-    written_off = {why for result in results for why in result.found.written_off.values()}
-    assert written_off == {"superseded", "cancelled"}
+    happened = {"redis": Counter[str](), "sqlite": Counter[str]()}
+    for seed in SEEDS:
+        runs = [Run(_scenario(store, "everything"), "inturn", 4.0, seed, WORKERS, LANES) for store in happened]
+        for store, result in zip(happened, await asyncio.gather(*(run.play() for run in runs)), strict=True):
+            assert result.violations == [], f"see {result.kept}"
+            happened[store] += Counter(result.found.written_off.values())
+            happened[store] += Counter(
+                acked=len(result.told.acked),
+                sends=result.sends,
+                faults=result.told.faults.total(),
+                joined=result.joined,
+            )
+        if is_enough(*happened.values()):
+            return
+    raise AssertionError(f"too little happened to prove anything: {happened}")
+
+
+def is_enough(*happened: Counter[str]) -> bool:
+    """Of everything, also of what was merged, interrupted or steered."""
+    both = sum(happened, Counter[str]())
+    return (
+        all(one["acked"] > 50 and one["sends"] > 50 and one["faults"] > 0 for one in happened)
+        and both["faults"] > 4
+        and both["joined"] > 5
+        and both["superseded"] > 0
+        and both["cancelled"] > 0
+    )
 
 
 async def test_nothing_is_lost_doubled_or_out_of_order_where_it_was_before() -> None:
@@ -48,7 +66,7 @@ async def test_nothing_is_lost_doubled_or_out_of_order_where_it_was_before() -> 
 async def test_the_common_recipe_is_caught_by_the_same_checker() -> None:
     """A seed fixes the faults, not where in the recipe they strike: it is run until each kind of fault has shown."""
     found: Counter[str] = Counter()
-    for seed in range(SEED, SEED + 5):
+    for seed in SEEDS:
         result = await Run(_scenario("redis", "processes"), "naive", 4.0, seed, WORKERS, LANES).play()
         found += count(result.violations)
         if all(found[kind] > 0 for kind in MUST_BE_CAUGHT):

@@ -63,7 +63,6 @@ def check_summary(out: str) -> None:
 
 
 @pytest.mark.alone
-@pytest.mark.timeout(180)
 def test_the_demo_plays_the_same_burst_under_each_policy(tmp_path: Path) -> None:
     out = played(folder=tmp_path)
     check_summary(out)
@@ -72,7 +71,6 @@ def test_the_demo_plays_the_same_burst_under_each_policy(tmp_path: Path) -> None
 
 
 @pytest.mark.alone
-@pytest.mark.timeout(180)
 async def test_the_demo_plays_on_the_store_that_it_is_given_and_cleans_up(tmp_path: Path, redis_url: str) -> None:
     check_summary(played("--fast", "--url", redis_url, folder=tmp_path))
     async with InTurn(redis_url, namespace="inturn-demo") as app:

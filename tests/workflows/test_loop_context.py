@@ -138,7 +138,6 @@ json_values = st.recursive(
 
 @given(st.dictionaries(words, json_values, max_size=8), words, st.integers(200, 600))
 @settings(max_examples=300, deadline=None)
-@pytest.mark.timeout(180)  # it needs the processor, which others may have
 def test_the_words_are_the_end_the_limit_holds_and_the_json_can_be_read(
     data: dict[str, Any], said: str, limit: int
 ) -> None:

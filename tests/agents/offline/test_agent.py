@@ -19,8 +19,6 @@ from inturn.workflows.definition.load import default_definition
 from inturn.workflows.definition.model import WorkflowDefinition
 from tests.agents.offline.talk import EVERYTHING, TODAY
 
-pytestmark = pytest.mark.timeout(180)  # these need the processor, which others may have
-
 NAMES = [*default_definition().by_name, "(confirm)", "(change)", "nonsense", ""]
 WORDS = [
     "my", "name", "is", "email", "a@b.co", "change", "to", "product", "website", "not", "no", "yes", "and", ",", ".",

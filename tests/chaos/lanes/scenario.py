@@ -23,15 +23,16 @@ from tests.chaos.lanes.open import open_side
 from tests.chaos.lanes.sides import Side
 from tests.chaos.lanes.worker import idle_file
 from tests.chaos.proxy import Proxy
+from tests.chaos.scenario import LOOKS_WITHIN_S
 from tests.servers import PrivateRedis
 
 WORKERS = 6
 DRAINS_WITHIN_LEASES = 4
-IDLE_WITHIN_S = 20.0
-CLIENTS_END_WITHIN_S = 30.0
+IDLE_WITHIN_S = 60.0
+CLIENTS_END_WITHIN_S = 90.0
 """After the load: whatever they await has a time limit."""
 UNEXPLAINED = ("user_script", "unexpected", "Traceback", "never retrieved", "never awaited")
-LEAVES_WITHIN_S = 15.0
+LEAVES_WITHIN_S = 30.0
 """A worker that was told to end: its grace, and what it has to tell a store that may be away."""
 
 
@@ -133,7 +134,7 @@ class Run:
                 self.side, url, "chaos", str(folder), self.seed, lanes=self.lanes,
                 partitions=scenario.partitions, pause_s=scenario.pause_s,
             )  # fmt: skip
-            side = open_side(load)
+            side = open_side(replace(load, store_timeout_s=LOOKS_WITHIN_S))
             stack.push_async_callback(side.close)
             behind = load
             if server is not None:
