@@ -48,7 +48,7 @@ async def test_a_writer_that_gives_up_lets_the_readers_behind_it_in(app: InTurn,
         reading = asyncio.create_task(other.rwlock("a").read().acquire())
         await until_waiters(app, "a", 2)
         writing.cancel()
-        assert await asyncio.wait_for(reading, 5)
+        assert await asyncio.wait_for(reading, 20)
 
 
 async def test_a_semaphore_has_as_many_holders_as_permits(app: InTurn, other: InTurn) -> None:
@@ -104,7 +104,7 @@ async def test_sets_that_overlap_never_block_each_other(app: InTurn, other: InTu
         async with (app if number % 2 else other).lock_all(mine[:3][:: 1 if number % 3 else -1]):
             done += 1
 
-    await asyncio.wait_for(asyncio.gather(*(use(number) for number in range(24))), 20)
+    await asyncio.wait_for(asyncio.gather(*(use(number) for number in range(24))), 50)
     assert done == 24
 
 

@@ -11,10 +11,12 @@ import pytest
 from prometheus_client import REGISTRY
 
 from inturn import InTurn, LeaseLost, StoreUnavailable
+from inturn.locks.lease import Lease
 from inturn.process import heartbeat
 from inturn.settings import load_settings
 from inturn.store import clock
 from tests.servers import PrivateRedis
+from tests.store.stopwatch import Stopwatch
 from tests.waiting import until, until_waiters
 
 
@@ -35,6 +37,15 @@ async def evalsha_calls(app: InTurn) -> int:
 
 def confirmed() -> float:
     return REGISTRY.get_sample_value("inturn_renewals_total", {"outcome": "confirmed"}) or 0.0
+
+
+async def until_renewed(app: InTurn, lease: Lease) -> None:
+    """Its end has moved on again and again. It has a long ttl, as on a busy machine a beat may come seconds late."""
+    beating = app.process.heartbeat
+    for _ in range(3):
+        ends_at = beating.deadline_of(lease)
+        await until(lambda ends_at=ends_at: lease.lost or beating.deadline_of(lease) > ends_at)  # type: ignore[misc]
+        assert not lease.lost
 
 
 class Beats:
@@ -76,7 +87,7 @@ async def test_ten_thousand_leases_cost_one_call_per_beat(
         async def has_beaten_twice() -> bool:
             return beats.ended >= first + 2
 
-        await until(has_beaten_twice, 15)
+        await until(has_beaten_twice, 60)
         last, calls = await beats.and_calls()
         assert calls - calls_before == last - first
         assert all(lock.owned_by("me").lease.remaining() > 20 for lock in locks)
@@ -92,10 +103,10 @@ async def test_a_body_is_cancelled_before_its_lease_ends_when_the_store_does_not
         with pytest.raises(LeaseLost, match="no renewal in time"):
             async with app.lock("a", ttl=ttl_s) as lease:
                 fresh_redis.pause()
-                paused_at = clock.now()
-                await asyncio.sleep(30)
+                async with Stopwatch() as watch:
+                    await asyncio.sleep(30)
         # the last renewal was sent before the pause
-        assert clock.now() - paused_at < ttl_s - heartbeat.margin_s(ttl_s) + 0.2
+        assert watch.own_s < ttl_s - heartbeat.margin_s(ttl_s) + 0.2
         assert lease.lost
     finally:
         fresh_redis.resume()
@@ -108,7 +119,7 @@ async def test_who_waits_learns_that_the_store_is_away(app: InTurn, fresh_redis:
         fresh_redis.pause()
         try:
             with pytest.raises(StoreUnavailable):
-                await asyncio.wait_for(waiting, 10)
+                await asyncio.wait_for(waiting, 30)
         finally:
             fresh_redis.resume()
 
@@ -135,14 +146,14 @@ async def test_a_late_release_after_the_memory_was_lost_is_refused(app: InTurn, 
 async def test_a_restart_that_keeps_the_data_keeps_the_lease() -> None:
     with PrivateRedis(appendonly=True, extra=("--appendfsync", "always")) as server:
         async with InTurn(server.url) as app, InTurn(server.url) as other:
-            async with app.lock("a", ttl=10) as lease:
+            async with app.lock("a", ttl=30) as lease:
                 waiting = asyncio.create_task(other.lock("a").take())
                 await until_waiters(app, "a", 1)
                 await asyncio.to_thread(server.restart, keep_data=True)
                 assert await app.lock("a").locked()
                 assert not waiting.done()
             assert not lease.lost
-            assert (await asyncio.wait_for(waiting, 10)).fence > lease.fence
+            assert (await asyncio.wait_for(waiting, 30)).fence > lease.fence
 
 
 async def test_an_unexpected_error_does_not_end_the_heartbeat(
@@ -159,11 +170,8 @@ async def test_an_unexpected_error_does_not_end_the_heartbeat(
         return await beat(*args)
 
     monkeypatch.setattr(app.process.store, "beat", break_once)
-    async with app.lock("a", ttl=3) as lease:
-        ends_at = clock.now() + 4
-        while clock.now() < ends_at:
-            assert not lease.lost
-            await asyncio.sleep(0.05)
+    async with app.lock("a", ttl=20) as lease:
+        await until_renewed(app, lease)
     assert "unexpected" in caplog.text
 
 
@@ -176,11 +184,8 @@ async def test_a_process_that_holds_nothing_rests_and_wakes_again(app: InTurn, m
         return app.process.heartbeat.is_resting
 
     await until(rests)
-    async with app.lock("a", ttl=3) as lease:
-        ends_at = clock.now() + 4
-        while clock.now() < ends_at:
-            assert not lease.lost
-            await asyncio.sleep(0.05)
+    async with app.lock("a", ttl=20) as lease:
+        await until_renewed(app, lease)
 
 
 async def test_a_server_that_was_restored_from_an_older_copy_ends_the_leases_that_it_does_not_know() -> None:
@@ -202,17 +207,14 @@ async def test_a_heartbeat_that_ended_is_begun_anew_by_the_next_lock(app: InTurn
         pass
     beating = app.process.heartbeat
     await asyncio.to_thread(beating.stop)
-    async with app.lock("a", ttl=3) as lease:
-        ends_at = clock.now() + 4
-        while clock.now() < ends_at:
-            assert not lease.lost
-            await asyncio.sleep(0.05)
+    async with app.lock("a", ttl=20) as lease:
+        await until_renewed(app, lease)
 
 
 async def test_a_store_that_refuses_at_once_is_not_asked_in_a_tight_loop(
     app: InTurn, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with app.lock("a", ttl=10):
+    async with app.lock("a", ttl=60):
         link = app.process.store._link()  # type: ignore[attr-defined]
         began_at = clock.now()
         await link.ask("CONFIG", "SET", "min-replicas-to-write", "1")

@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
@@ -52,6 +53,24 @@ def free_port() -> int:
             return port
 
 
+def keep_port(port: int) -> socket.socket | None:
+    """Nobody else finds the port free as long as this is open, also while its server is down. `None` if it is taken.
+
+    It does not listen: whoever connects is refused, and a server that takes an address again (SO_REUSEADDR, as Redis
+    does) gets it beside us. Only on Linux; elsewhere an address cannot be had twice in this way.
+    """
+    if sys.platform != "linux":
+        return None
+    kept = socket.socket()
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        kept.bind(("127.0.0.1", port))
+    except OSError:
+        kept.close()
+        return None
+    return kept
+
+
 class PrivateServer(ABC):
     """A server for this process alone: a context manager, or `start()` and `stop()`."""
 
@@ -65,6 +84,8 @@ class PrivateServer(ABC):
         self._last_command: LastCommand | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._launches = 0
+        self._kept: socket.socket | None = None
+        """Keeps the port ours while the server is down."""
 
     @abstractmethod
     def find(self) -> Program:
@@ -125,6 +146,7 @@ class PrivateServer(ABC):
             self._last_command.dismiss()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
+        self._give_up_port()
         self._process, self._last_command, self._folder, self._port = None, None, None, None
 
     def kill(self) -> None:
@@ -169,6 +191,8 @@ class PrivateServer(ABC):
         deadline = time.monotonic() + (PULL_S if isinstance(program, Compose) else READY_S)
         while True:
             port = self._port or free_port()
+            if self._kept is None and not isinstance(program, Compose):
+                self._kept = keep_port(port)
             self._launch(program, port)
             while self.is_running and time.monotonic() < deadline:
                 if self.answers(program, port):
@@ -176,10 +200,17 @@ class PrivateServer(ABC):
                     return
                 time.sleep(0.002)
             self.kill()
+            if self._port is None:
+                self._give_up_port()
             is_taken = any(words in self.log for words in ("ddress already in use", "already allocated"))
             if not is_taken or time.monotonic() >= deadline:
                 raise ServerFailed(f"{self.kind} did not start on port {port}:\n{self.log[-2000:]}")
             time.sleep(0.02)
+
+    def _give_up_port(self) -> None:
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
 
     def _launch(self, program: Program, port: int) -> None:
         self._launches += 1

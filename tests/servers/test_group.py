@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import pytest
 from tests.servers import PrivateCluster, PrivateSentinels, ServerFailed
 from tests.servers.cluster import SLOTS
 from tests.servers.redis import tell
+from tests.servers.test_redis import is_alive
 from tests.waiting import wait_until
 
 SCRIPT = """
@@ -28,16 +28,8 @@ for thread in starting:
 cluster, sentinels = groups
 servers = [*cluster.nodes, sentinels.master, sentinels.replica, *sentinels.sentinels]
 print(*(server.pid for server in servers), *(server.folder for server in servers), flush=True)
-time.sleep(60)
+time.sleep(120)
 """
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def test_a_cluster_serves_every_slot_and_its_first_master_has_a_replica() -> None:
@@ -82,6 +74,6 @@ def test_a_parent_that_is_killed_takes_all_of_its_servers_with_it() -> None:
         assert len(pids) == 9
         assert all(map(is_alive, pids))
         parent.send_signal(signal.SIGKILL)
-        parent.wait(10)
+        parent.wait(30)
         wait_until(lambda: not any(map(is_alive, pids)))
         wait_until(lambda: not any(Path(folder).exists() for folder in folders))

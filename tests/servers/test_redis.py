@@ -41,7 +41,7 @@ def is_alive(pid: int) -> bool:
 
 @pytest.fixture
 def client(fresh_redis: PrivateRedis) -> Iterator[redis.Redis]:
-    with redis.Redis.from_url(fresh_redis.url, socket_timeout=5) as client:
+    with redis.Redis.from_url(fresh_redis.url, socket_timeout=30) as client:
         yield client
 
 
@@ -114,11 +114,14 @@ def test_an_append_only_server_survives_being_killed_with_its_data() -> None:
 
 
 def test_a_paused_server_is_silent_until_it_goes_on(fresh_redis: PrivateRedis) -> None:
-    with redis.Redis.from_url(fresh_redis.url, socket_timeout=1, retry=None) as client:
-        client.ping()
+    with (
+        redis.Redis.from_url(fresh_redis.url, socket_timeout=30) as client,
+        redis.Redis.from_url(fresh_redis.url, socket_timeout=1, retry=None) as impatient,
+    ):
+        assert client.ping()
         fresh_redis.pause()
         with pytest.raises(redis.TimeoutError):
-            client.ping()
+            impatient.ping()
         fresh_redis.resume()
         assert client.ping()
 
@@ -158,6 +161,17 @@ def test_a_port_that_another_took_first_is_replaced(monkeypatch: pytest.MonkeyPa
             assert next(ports, None) is None
 
 
+def test_the_port_of_a_server_that_is_down_is_given_to_nobody_else(fresh_redis: PrivateRedis) -> None:
+    fresh_redis.kill()
+    with socket.socket() as other:
+        if sys.platform == "linux":
+            with pytest.raises(OSError, match="in use"):
+                other.bind(("127.0.0.1", fresh_redis.port))
+        assert other.connect_ex(("127.0.0.1", fresh_redis.port)) != 0
+    fresh_redis.start()
+    assert fresh_redis.is_running
+
+
 def test_a_server_outlives_the_thread_that_started_it() -> None:
     with PrivateRedis() as server:
         server.kill()
@@ -179,7 +193,7 @@ def test_a_parent_that_ends_takes_its_server_with_it(how: signal.Signals, mode: 
         assert is_alive(int(pid))
         try:
             parent.send_signal(how)
-            parent.wait(10)
+            parent.wait(30)
             wait_until(lambda: not is_alive(int(pid)))
             wait_until(lambda: not Path(folder.decode().strip()).exists())
             assert not int(child) or is_alive(int(child))

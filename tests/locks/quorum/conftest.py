@@ -31,11 +31,12 @@ async def make_quorum() -> AsyncIterator[MakeQuorum]:
 
     def make(servers: list[PrivateRedis], **options: Any) -> Quorum:
         # longer than the usual half second: a test that gets the processor late must not take a server for absent
-        made.append(Quorum([server.url for server in servers], **{"timeout": 2, **options}))
+        made.append(Quorum([server.url for server in servers], **{"timeout": 8, **options}))
         return made[-1]
 
     yield make
     for quorum in made:
+        quorum._store._servers._timeout_s = 0.5  # it is not for a server that the test has killed that we wait here
         await quorum.close()
 
 

@@ -21,10 +21,10 @@ from tests.servers import PrivateRedis
 async def test_one_of_three_may_be_down(quorum: Quorum, servers: list[PrivateRedis]) -> None:
     fences = []
     for number in range(3):
-        async with quorum.lock("x", wait=5) as lease:
+        async with quorum.lock("x", wait=20) as lease:
             fences.append(lease.fence)
         servers[number].kill()
-        async with quorum.lock("x", wait=5) as lease:
+        async with quorum.lock("x", wait=20) as lease:
             fences.append(lease.fence)
         servers[number].start()
     assert fences == sorted(set(fences))
@@ -36,7 +36,7 @@ async def test_two_of_five_may_be_down_from_the_beginning(
     quorum = make_quorum(five_servers)
     five_servers[0].kill()
     five_servers[3].kill()
-    async with quorum.lock("x", wait=5) as lease:
+    async with quorum.lock("x", wait=20) as lease:
         assert votes(five_servers, "x").count(lease.token) == 3
     await until_clean(five_servers, "x")
 
@@ -45,18 +45,18 @@ async def test_two_of_five_may_be_down_from_the_beginning(
 async def test_without_a_majority_the_caller_is_told_in_time(
     quorum: Quorum, servers: list[PrivateRedis], wait: float
 ) -> None:
-    async with quorum.lock("x", wait=5):
+    async with quorum.lock("x", wait=20):
         pass
     servers[0].kill()
     servers[1].kill()
     before = clock.now()
     with pytest.raises(StoreUnavailable, match="no majority of 3 servers") as away:
         await quorum.lock("x", wait=wait).take()
-    assert clock.now() - before < wait + 3
+    assert clock.now() - before < wait + 5, "nobody waits for the deadline of a server that is not there"
     assert away.value.__cause__ is not None
     await until_clean(servers, "x")
     servers[0].start()
-    async with quorum.lock("x", wait=10):
+    async with quorum.lock("x", wait=20):
         pass
 
 
@@ -67,20 +67,20 @@ async def test_who_waits_for_ever_is_told_of_an_absent_majority(
     for server in servers:
         server.kill()
     with pytest.raises(StoreUnavailable):
-        await asyncio.wait_for(quorum.lock("x", wait=None).take(), 5)
+        await asyncio.wait_for(quorum.lock("x", wait=None).take(), 20)
 
 
 async def test_a_paused_server_is_not_waited_for(make_quorum: MakeQuorum, servers: list[PrivateRedis]) -> None:
-    quorum = make_quorum(servers, timeout=8)
-    async with quorum.lock("x", wait=5):
+    quorum = make_quorum(servers, timeout=12)
+    async with quorum.lock("x", ttl=60, wait=20):
         pass
     servers[2].pause()
     try:
         before = clock.now()
         for _ in range(5):
-            async with quorum.lock("x", wait=0):
+            async with quorum.lock("x", ttl=60, wait=0):
                 pass
-        assert clock.now() - before < 8, "five locks took less than one server's deadline"
+        assert clock.now() - before < 12, "five locks took less than one server's deadline"
     finally:
         servers[2].resume()
     await until_clean(servers, "x")
@@ -89,8 +89,8 @@ async def test_a_paused_server_is_not_waited_for(make_quorum: MakeQuorum, server
 async def test_a_paused_server_whose_vote_would_matter_costs_its_deadline(
     make_quorum: MakeQuorum, servers: list[PrivateRedis]
 ) -> None:
-    quorum = make_quorum(servers, timeout=1)
-    async with quorum.lock("x", wait=5):
+    quorum = make_quorum(servers, timeout=3)
+    async with quorum.lock("x", wait=20):
         pass
     await until_clean(servers, "x")  # a release on its way would lose the connection before the vote's own deadline
     ask(servers[0], "SET", KEYS.lock("x"), "host:1:aa#1", "PX", 60_000)
@@ -99,7 +99,7 @@ async def test_a_paused_server_whose_vote_would_matter_costs_its_deadline(
         before = clock.now()
         with pytest.raises(LockTimeout) as late:
             await quorum.lock("x", wait=0).take()
-        assert 0.95 < clock.now() - before < 5
+        assert 2.95 < clock.now() - before < 10
         assert isinstance(late.value.__cause__, TimeoutError)
         assert late.value.holder == "host:1"
     finally:

@@ -30,7 +30,7 @@ async def test_split_votes_are_taken_back(quorum: Quorum, servers: list[PrivateR
 async def test_a_cancelled_acquire_keeps_nothing_wherever_it_is_cancelled(
     quorum: Quorum, servers: list[PrivateRedis], is_warm: bool, step: int
 ) -> None:
-    async with quorum.lock("warm", wait=5):
+    async with quorum.lock("warm", wait=20):
         pass
     count, passed, is_done = 0, 0, False
     while not is_done:
@@ -64,7 +64,7 @@ async def test_a_cancelled_release_happens_all_the_same(quorum: Quorum, servers:
 async def test_a_grant_that_arrives_late_is_taken_back(make_quorum: MakeQuorum, servers: list[PrivateRedis]) -> None:
     """The server wakes up before the deadline, votes, and has to be told that nobody wants its vote."""
     quorum = make_quorum(servers, timeout=8)
-    async with quorum.lock("x", wait=5):
+    async with quorum.lock("x", wait=20):
         pass
     servers[2].pause()
     try:
@@ -72,7 +72,7 @@ async def test_a_grant_that_arrives_late_is_taken_back(make_quorum: MakeQuorum, 
         await lease.release()
     finally:
         servers[2].resume()
-    await until_clean(servers, "x", within_s=5)
+    await until_clean(servers, "x")
 
 
 @pytest.mark.parametrize("is_repeated", [False, True])
@@ -82,9 +82,9 @@ async def test_an_acquire_that_its_release_has_overtaken_is_taken_back(
     """Its bytes are held up in the network, on a connection that we have long given up."""
     async with (
         Proxy(servers[2].port) as proxy,
-        Quorum([servers[0].url, servers[1].url, proxy.url], timeout=4) as quorum,
+        Quorum([servers[0].url, servers[1].url, proxy.url], timeout=8) as quorum,
     ):
-        async with quorum.lock("x", wait=5):
+        async with quorum.lock("x", wait=20):
             await until(lambda: are_ready(quorum))
         await until_clean(servers, "x")
         await hold_back(servers[2], proxy)
@@ -99,7 +99,7 @@ async def test_an_acquire_that_its_release_has_overtaken_is_taken_back(
         await lease.release()
         await until_clean(servers, "x")
         old.request_flows.set()
-        await until(lambda: votes(servers, "x") == [None, None, lease.token], within_s=3)
+        await until(lambda: votes(servers, "x") == [None, None, lease.token])
         proxy.is_open = True
         await until_clean(servers, "x")
 
@@ -110,15 +110,15 @@ async def test_a_renewal_that_its_release_has_overtaken_is_taken_back(servers: l
         Proxy(servers[2].port) as proxy,
         Quorum([servers[0].url, servers[1].url, proxy.url], timeout=3) as quorum,
     ):
-        lease = await quorum.lock("x", ttl=6, wait=5).take()
+        lease = await quorum.lock("x", ttl=12, wait=20).take()
         await until(lambda: votes(servers, "x")[2] == lease.token)
         await hold_back(servers[2], proxy)
         renewing = await the_one_that_is_held_back(proxy, "quorum/extend")
         await lease.release()
         await until_clean(servers, "x")
         renewing.request_flows.set()
-        await until(lambda: votes(servers, "x") == [None, None, lease.token], within_s=1)
-        await until_clean(servers, "x", within_s=3)
+        await until(lambda: votes(servers, "x") == [None, None, lease.token])
+        await until_clean(servers, "x", within_s=10)  # before its life would have ended
 
 
 async def hold_back(server: PrivateRedis, proxy: Proxy) -> None:
@@ -144,7 +144,7 @@ async def the_one_that_is_held_back(proxy: Proxy, verb: str) -> Connection:
 
 
 async def test_what_was_released_is_never_renewed(quorum: Quorum, servers: list[PrivateRedis]) -> None:
-    lease = await quorum.lock("x", ttl=60, wait=5).take()
+    lease = await quorum.lock("x", ttl=60, wait=20).take()
     await lease.release()
     answer = await quorum._store.extend(lease.grant, 60, 0.5)
     assert answer.status == "lost"
@@ -155,8 +155,8 @@ async def test_what_was_released_is_never_renewed(quorum: Quorum, servers: list[
 async def test_bytes_that_arrive_after_the_deadline_change_nothing(
     make_quorum: MakeQuorum, servers: list[PrivateRedis]
 ) -> None:
-    quorum = make_quorum(servers, timeout=1.0)
-    async with quorum.lock("x", wait=5):
+    quorum = make_quorum(servers, timeout=2.0)
+    async with quorum.lock("x", wait=20):
         pass
     await until(lambda: ask(servers[2], "GET", KEYS.fence) is not None)  # a majority had it before the third was asked
     await until_clean(servers, "x")
@@ -164,7 +164,9 @@ async def test_bytes_that_arrive_after_the_deadline_change_nothing(
     servers[2].pause()
     try:
         lease = await quorum.lock("x", ttl=60, wait=0).take()
-        await asyncio.sleep(1.2)  # let the deadline pass; the bytes lie in the server's socket
+        # Let the deadline pass; the bytes lie in the server's socket. Its clock is known to within half of the time
+        # that it took to ask for it, which was no longer than a call may take.
+        await asyncio.sleep(2.0 * 1.5 + 0.1)
     finally:
         servers[2].resume()
     assert votes(servers, "x")[2] is None

@@ -52,22 +52,22 @@ FORKING = """
 import asyncio, os, sys
 from inturn.locks.quorum import Quorum
 
-quorum = Quorum(sys.argv[1:])
+quorum = Quorum(sys.argv[1:], timeout=8)
 
 async def in_child(lease):
     assert lease.lost and lease.remaining() == 0
     assert not await quorum.lock("x", wait=0).acquire(), "the parent has it"
-    async with quorum.lock("x", wait=20) as mine:
+    async with quorum.lock("x", wait=40) as mine:
         assert mine.fence > lease.fence
     await quorum.close()
 
 async def in_parent(lease):
-    await asyncio.sleep(2)
+    await asyncio.sleep(7)
     assert lease.remaining() > 0, "it was renewed"
     await lease.release()
 
 with asyncio.Runner() as runner:
-    lease = runner.run(quorum.lock("x", ttl=1, wait=5).take())
+    lease = runner.run(quorum.lock("x", ttl=6, wait=20).take())
     child = os.fork()
     if child == 0:
         try:

@@ -18,7 +18,7 @@ MakeQuorum = Callable[..., Quorum]
 
 
 def ask(server: PrivateRedis, *command: Any) -> Any:
-    with redis.Redis.from_url(server.url, decode_responses=True, socket_timeout=5) as client:
+    with redis.Redis.from_url(server.url, decode_responses=True, socket_timeout=20) as client:
         return client.execute_command(*command)
 
 
@@ -37,14 +37,14 @@ def are_ready(quorum: Quorum) -> bool:
     return all(server.is_ready for server in quorum._store._servers.here())
 
 
-async def until(is_true: Callable[[], object], within_s: float = 10) -> None:
+async def until(is_true: Callable[[], object], within_s: float = 20) -> None:
     deadline = clock.now() + within_s
     while not is_true():
         assert clock.now() < deadline, "it did not come true in time"
         await asyncio.sleep(0.005)
 
 
-async def until_clean(servers: list[PrivateRedis], name: str, within_s: float = 10) -> None:
+async def until_clean(servers: list[PrivateRedis], name: str, within_s: float = 20) -> None:
     await until(lambda: votes(servers, name) == [None] * len(servers), within_s)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import Any, Generic, TypeVar
 
 import pytest
@@ -13,9 +13,12 @@ import redis
 
 from inturn.store.redis.store import RedisStore
 from tests.servers import PrivateCluster, PrivateRedis, PrivateSentinels
-from tests.servers.server import PrivateGroup
+from tests.servers.sentinels import SERVICE
+from tests.servers.server import PrivateGroup, free_port, keep_port
 from tests.store.redis.peers import Open, RedisPeer, admin
 from tests.store.redis.proxy import Proxy
+
+PATIENCE_MS = 20_000
 
 G = TypeVar("G", bound=PrivateGroup)
 
@@ -24,7 +27,7 @@ G = TypeVar("G", bound=PrivateGroup)
 async def open_at(namespace: str) -> AsyncIterator[Open]:
     peers: list[RedisPeer] = []
 
-    def open_at(url: str, *, timeout_s: float = 2.0, **options: Any) -> RedisPeer:
+    def open_at(url: str, *, timeout_s: float = 10.0, **options: Any) -> RedisPeer:
         process = f"host:{os.getpid()}:{len(peers):04x}"
         peers.append(RedisPeer(RedisStore(url, process, timeout_s=timeout_s, **{"namespace": namespace, **options})))
         return peers[-1]
@@ -32,6 +35,16 @@ async def open_at(namespace: str) -> AsyncIterator[Open]:
     yield open_at
     for peer in peers:
         await peer.store.close()
+
+
+@pytest.fixture
+def unused_tcp_port() -> Iterator[int]:
+    """Nobody listens there. Not one of those that outgoing connections get: who tries such a port again and again could
+    be given it for his own end, and connect to himself.
+    """
+    port = free_port()
+    with keep_port(port) or nullcontext():
+        yield port
 
 
 @pytest.fixture
@@ -77,10 +90,17 @@ def sentinel_sets() -> Iterator[Reserve[PrivateSentinels]]:
         yield reserve
 
 
+def have_patience(cluster: PrivateCluster, timeout_ms: int = PATIENCE_MS) -> None:
+    """A node that gets the processor late, on a busy machine, is not replaced where nobody has killed it."""
+    for node in cluster.nodes:
+        node.tell("CONFIG", "SET", "cluster-node-timeout", timeout_ms)
+
+
 @pytest.fixture(scope="session")
 def cluster(clusters: Reserve[PrivateCluster]) -> Iterator[PrivateCluster]:
     """One cluster for the whole run. It is shared: nobody kills or pauses its nodes, or moves its slots."""
     with clusters.take() as cluster:
+        have_patience(cluster)
         yield cluster
 
 
@@ -88,6 +108,7 @@ def cluster(clusters: Reserve[PrivateCluster]) -> Iterator[PrivateCluster]:
 def moving(clusters: Reserve[PrivateCluster]) -> Iterator[PrivateCluster]:
     """A cluster of one module, whose slots may be moved."""
     with clusters.take() as cluster:
+        have_patience(cluster)
         yield cluster
 
 
@@ -102,6 +123,8 @@ def fresh_cluster(clusters: Reserve[PrivateCluster]) -> Iterator[PrivateCluster]
 def sentinels(sentinel_sets: Reserve[PrivateSentinels]) -> Iterator[PrivateSentinels]:
     """Those of one module. Nobody kills their master."""
     with sentinel_sets.take() as sentinels:
+        for sentinel in sentinels.sentinels:
+            sentinel.tell("SENTINEL", "SET", SERVICE, "down-after-milliseconds", PATIENCE_MS)
         yield sentinels
 
 

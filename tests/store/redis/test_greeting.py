@@ -13,6 +13,7 @@ from inturn.store.redis.link import Link, LinkRefused
 from tests.servers import PrivateRedis
 from tests.store.redis.fake import GREETING, FakeServer
 from tests.store.redis.peers import Open, admin, started
+from tests.store.stopwatch import Stopwatch
 from tests.waiting import until
 
 
@@ -88,17 +89,19 @@ async def test_a_server_that_is_no_redis_is_refused_at_once(open_at: Open, serve
 
 @pytest.mark.timed
 async def test_a_server_that_closes_at_once_is_given_up_in_time(open_at: Open) -> None:
-    async with FakeServer({b"HELLO": b""}, hangs_up_after=b"HELLO") as server, asyncio.timeout(1):
+    async with FakeServer({b"HELLO": b""}, hangs_up_after=b"HELLO") as server, Stopwatch() as watch:
         peer = open_at(server.url, timeout_s=0.3)
         with pytest.raises(StoreUnavailable, match="closed the connection"):
             await peer.acquire(peer.ask("n"))
+    assert watch.own_s < 1
 
 
 @pytest.mark.timed
 async def test_a_subscription_that_ends_with_the_last_word_of_the_greeting_is_no_connection(open_at: Open) -> None:
     ended = b">3\r\n$12\r\nsunsubscribe\r\n$1\r\nc\r\n:0\r\n"  # the slot moved at this very moment
-    async with FakeServer({**GREETING, b"SSUBSCRIBE": GREETING[b"SSUBSCRIBE"] + ended}) as server, asyncio.timeout(1):
+    async with FakeServer({**GREETING, b"SSUBSCRIBE": GREETING[b"SSUBSCRIBE"] + ended}) as server, Stopwatch() as watch:
         peer = open_at(server.url, timeout_s=0.3)
         with pytest.raises(StoreUnavailable, match="ended the subscription"):
             await peer.acquire(peer.ask("n"))
+        assert watch.own_s < 1
         await peer.store.close()

@@ -13,18 +13,20 @@ from inturn.store.redis import link as links
 from inturn.store.redis.link import LinkLost
 from tests.servers import PrivateRedis
 from tests.store.redis.fake import GREETING, FakeServer
-from tests.store.redis.peers import Open, admin, started
+from tests.store.redis.peers import Open, admin, started, warm_up
 from tests.store.redis.proxy import Proxy
+from tests.store.stopwatch import Stopwatch
 from tests.waiting import until, until_waiters
 
 
 @pytest.mark.timed
 async def test_an_absent_server_is_given_up_in_time_and_named(open_at: Open, unused_tcp_port: int) -> None:
     peer = open_at(f"redis://:topsecret@127.0.0.1:{unused_tcp_port}/0", timeout_s=0.5)
-    sent_at = clock.now()
-    with pytest.raises(StoreUnavailable) as gone:
-        await peer.acquire(peer.ask("n"))
-    assert 0.5 <= clock.now() - sent_at < 1.0
+    async with Stopwatch() as watch:
+        with pytest.raises(StoreUnavailable) as gone:
+            await peer.acquire(peer.ask("n"))
+    assert watch.took_s >= 0.5
+    assert watch.own_s < 1.0
     assert "Connect call failed" in str(gone.value)
     assert f"127.0.0.1:{unused_tcp_port}" in str(gone.value)
     assert "topsecret" not in f"{gone.value} {gone.value.__cause__} {gone.value.__cause__.__cause__}"  # type: ignore[union-attr]
@@ -39,15 +41,15 @@ async def test_an_absent_server_is_given_up_in_time_and_named(open_at: Open, unu
 @pytest.mark.parametrize("url", ["redis://no-such-host.invalid", "redis://a..b", "unix:///no/such/socket"])
 async def test_a_server_that_cannot_be_found_is_given_up_in_time(open_at: Open, url: str) -> None:
     peer = open_at(url, timeout_s=0.3)
-    sent_at = clock.now()
-    with pytest.raises(StoreUnavailable, match="cannot connect") as gone:
-        await peer.acquire(peer.ask("n"))
-    assert clock.now() - sent_at < 1.0
+    async with Stopwatch() as watch:
+        with pytest.raises(StoreUnavailable, match="cannot connect") as gone:
+            await peer.acquire(peer.ask("n"))
+    assert watch.own_s < 1.0
     assert gone.value.__cause__ is not None
 
 
 async def test_after_a_restart_with_its_data_all_goes_on(durable_redis: PrivateRedis, open_at: Open) -> None:
-    peer = open_at(durable_redis.url, timeout_s=5)
+    peer = open_at(durable_redis.url, timeout_s=30)
     held = await peer.hold("held")
     durable_redis.kill()
     acquiring = await started(peer.acquire(peer.ask("n")))
@@ -65,7 +67,7 @@ async def test_after_a_restart_with_its_data_all_goes_on(durable_redis: PrivateR
 async def test_after_a_restart_without_its_data_a_late_release_is_refused_and_fences_grow(
     fresh_redis: PrivateRedis, open_at: Open
 ) -> None:
-    peer = open_at(fresh_redis.url, timeout_s=5)
+    peer = open_at(fresh_redis.url, timeout_s=30)
     request = peer.ask("held")
     before = await peer.acquire(request)
     await asyncio.to_thread(fresh_redis.restart, keep_data=False)
@@ -96,15 +98,17 @@ async def test_a_server_that_stands_still_ends_calls_in_time_and_serves_them_aga
     fresh_redis: PrivateRedis, open_at: Open
 ) -> None:
     peer = open_at(fresh_redis.url, timeout_s=1)
-    await peer.release(await peer.hold("warm"))
+    await warm_up(peer)
     fresh_redis.pause()
-    sent_at = clock.now()
-    given_up = [peer.ask("n") for _ in range(20)]
-    answers = await asyncio.gather(*map(peer.acquire, given_up), return_exceptions=True)
-    assert 1.0 <= clock.now() - sent_at < 1.6
+    async with Stopwatch() as watch:
+        given_up = [peer.ask("n") for _ in range(20)]
+        answers = await asyncio.gather(*map(peer.acquire, given_up), return_exceptions=True)
+    assert watch.took_s >= 1.0
+    assert watch.own_s < 1.6
     assert all(isinstance(answer, StoreUnavailable) for answer in answers)
     assert "no reply within" in str(answers[0])
     fresh_redis.resume()
+    await warm_up(peer)
     request = await peer.hold("n")  # so none of those that were given up holds it, or waits for it
     view = await peer.store.inspect("n")
     assert view is not None
@@ -115,7 +119,7 @@ async def test_a_server_that_stands_still_ends_calls_in_time_and_serves_them_aga
 async def test_a_pause_that_is_shorter_than_the_deadline_is_waited_out(
     fresh_redis: PrivateRedis, open_at: Open
 ) -> None:
-    peer = open_at(fresh_redis.url, timeout_s=4)
+    peer = open_at(fresh_redis.url, timeout_s=20)
     await peer.release(await peer.hold("warm"))
     fresh_redis.pause()
     acquiring = await started(peer.acquire(peer.ask("n")))
@@ -129,40 +133,42 @@ async def test_an_idle_link_does_not_make_the_first_late_reply_take_longer(
     fresh_redis: PrivateRedis, open_at: Open
 ) -> None:
     peer = open_at(fresh_redis.url, timeout_s=0.4)
-    await peer.release(await peer.hold("warm"))
+    await warm_up(peer)
     await asyncio.sleep(0.3)  # the link has looked, found nothing in flight, and set its clock for the next look
     fresh_redis.pause()
-    sent_at = clock.now()
-    with pytest.raises(StoreUnavailable):
-        await peer.acquire(peer.ask("n"))
-    assert clock.now() - sent_at < 0.8
+    async with Stopwatch() as watch:
+        with pytest.raises(StoreUnavailable):
+            await peer.acquire(peer.ask("n"))
+    assert watch.own_s < 0.8
 
 
 @pytest.mark.timed
 async def test_a_late_connection_does_not_give_its_call_more_time(proxy: Proxy, open_at: Open) -> None:
-    peer = open_at(proxy.url, timeout_s=1.2)
+    peer = open_at(proxy.url, timeout_s=4.8)
     proxy.freeze()
-    sent_at = clock.now()
-    acquiring = await started(peer.acquire(peer.ask("n")))
-    await asyncio.sleep(1.0)
-    assert not acquiring.done()
-    proxy.freezes_at = "EVALSHA"
-    proxy.thaw()
-    with pytest.raises(StoreUnavailable, match="timed out"):
-        await acquiring
-    assert 1.2 <= clock.now() - sent_at < 1.5  # the link itself would have had patience until 1.6
+    async with Stopwatch() as watch:
+        acquiring = await started(peer.acquire(peer.ask("n")))
+        await asyncio.sleep(3.6)
+        assert not acquiring.done()
+        proxy.freezes_at = "EVALSHA"
+        proxy.thaw()
+        with pytest.raises(StoreUnavailable, match="timed out"):
+            await acquiring
+    assert watch.took_s >= 4.8
+    assert watch.own_s < 5.4  # the link itself would have had patience until 6.0
     assert "EVALSHA" in proxy.commands
 
 
 async def test_bytes_that_arrive_after_the_deadline_change_nothing(proxy: Proxy, open_at: Open) -> None:
-    peer = open_at(proxy.url, timeout_s=0.4)
-    await peer.release(await peer.hold("warm"))
+    peer = open_at(proxy.url, timeout_s=1.0)
+    await warm_up(peer)
     held = await peer.hold("held")
     proxy.freeze("request")
     given_up = await asyncio.gather(peer.acquire(peer.ask("n")), peer.release(held), return_exceptions=True)
     assert all(isinstance(answer, StoreUnavailable) for answer in given_up)
-    late_at = clock.now() + 0.05
-    await until(lambda: clock.now() > late_at)  # our idea of the server's clock is off by part of a round trip
+    # our idea of the server's clock is off by half a round trip, and that took no longer than half of the timeout
+    late_at = clock.now() + 0.3
+    await until(lambda: clock.now() > late_at)
     proxy.thaw()
     await until(lambda: proxy.undelivered.count(b"stale") == 2)
     assert await peer.store.inspect("n") is None
@@ -173,17 +179,18 @@ async def test_bytes_that_arrive_after_the_deadline_change_nothing(proxy: Proxy,
 
 @pytest.mark.timed
 async def test_a_half_open_connection_is_found_by_the_calls_in_flight(proxy: Proxy, open_at: Open) -> None:
-    peer = open_at(proxy.url, timeout_s=2)
+    peer = open_at(proxy.url, timeout_s=8)
     await peer.release(await peer.hold("warm"))
     proxy.freeze()
-    sent_at = clock.now()
-    acquiring = [await started(peer.acquire(peer.ask(f"n{n}"))) for n in range(10)]
-    await until(lambda: proxy.connections == 2)  # given up after half of the deadline, and connected anew
-    assert 0.9 < clock.now() - sent_at < 1.5
-    proxy.thaw()
-    answers = await asyncio.gather(*acquiring)
-    assert {answer.status for answer in answers} == {"granted"}
-    assert clock.now() - sent_at < 2.0
+    async with Stopwatch() as watch:
+        acquiring = [await started(peer.acquire(peer.ask(f"n{n}"))) for n in range(10)]
+        await until(lambda: proxy.connections == 2)  # given up after half of the deadline, and connected anew
+        assert watch.took_s > 3.9
+        assert watch.own_s < 5.0
+        proxy.thaw()
+        answers = await asyncio.gather(*acquiring)
+        assert {answer.status for answer in answers} == {"granted"}
+        assert watch.own_s < 8.0
 
 
 @pytest.mark.parametrize("way", ["request", "reply"])
@@ -191,11 +198,12 @@ async def test_a_half_open_connection_is_found_by_a_ping_while_only_a_push_is_wa
     redis_server: PrivateRedis, proxy: Proxy, open_at: Open, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     monkeypatch.setattr(links, "QUIET_S", 0.2)
-    holder, waiter = open_at(redis_server.url), open_at(proxy.url, timeout_s=0.4)
+    holder, waiter = open_at(redis_server.url), open_at(proxy.url, timeout_s=2)
     held = await holder.hold("n")
     waiting = await waiter.wait_for("n")
+    connections = proxy.connections
     proxy.freeze(way)
-    await until(lambda: "HELLO" in proxy.commands[1:] or proxy.connections > 1)
+    await until(lambda: proxy.connections > connections)
     assert "PING" in proxy.commands or way == "request"
     proxy.thaw()
     reopened: list[bool] = []
@@ -209,7 +217,7 @@ async def test_a_quiet_connection_that_lives_is_kept(
     proxy: Proxy, open_at: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(links, "QUIET_S", 0.05)
-    peer = open_at(proxy.url, timeout_s=0.4)
+    peer = open_at(proxy.url, timeout_s=3)  # one answer that comes late is no reason to connect anew
     await peer.release(await peer.hold("warm"))
     await until(lambda: proxy.commands.count("PING") >= 3)
     assert proxy.connections == 1
@@ -217,7 +225,7 @@ async def test_a_quiet_connection_that_lives_is_kept(
 
 async def test_a_server_that_greets_everyone_and_hangs_up_is_not_hammered(open_at: Open) -> None:
     async with FakeServer(GREETING, hangs_up_after=b"SSUBSCRIBE") as server:
-        peer = open_at(server.url, timeout_s=0.5)
+        peer = open_at(server.url, timeout_s=3)
         with pytest.raises(StoreUnavailable, match="closed the connection"):
             await peer.acquire(peer.ask("n"))
         await peer.store.close()
@@ -253,6 +261,6 @@ async def test_who_waits_for_a_lock_that_vanished_asks_again(redis_url: str, nam
         await until_waiters(app, "a", 1)
         link = app.process.store._link()  # type: ignore[attr-defined]
         assert await link.ask("DEL", f"{namespace}:{{0}}:lock:a") == 1
-        lease = await asyncio.wait_for(waiting, 10)
+        lease = await asyncio.wait_for(waiting, 20)
         assert not lease.lost
         await lease.release()

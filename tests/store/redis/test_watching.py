@@ -10,6 +10,8 @@ import pytest
 from inturn.errors import StoreUnavailable
 from inturn.store.redis.watch import MAX_PUBLISHED
 from tests.servers import PrivateCluster, PrivateRedis
+from tests.servers.cluster import NODE_TIMEOUT_MS
+from tests.store.redis.conftest import have_patience
 from tests.store.redis.peers import Open, RedisPeer, admin
 from tests.store.redis.proxy import Proxy
 from tests.store.redis.topology.clusters import Move, name_in, names_at, slot_of_partition
@@ -205,12 +207,13 @@ async def test_a_watcher_follows_its_slot_and_is_told(moving: PrivateCluster, op
 
 
 async def test_a_watcher_goes_on_at_the_replica_of_a_killed_master(moving: PrivateCluster, open_at: Open) -> None:
-    watcher, publisher = open_at(moving.url, timeout_s=8), open_at(moving.url, timeout_s=8)
+    watcher, publisher = open_at(moving.url, timeout_s=30), open_at(moving.url, timeout_s=30)
     key = names_at(watcher.store, moving, moving.masters[0], 1)[0]
     heard: list[bytes] = []
     await watcher.store.subscribe(key, heard.append)
+    have_patience(moving, NODE_TIMEOUT_MS)  # and now they have none
     moving.masters[0].kill()
-    await until(lambda: b"" in heard, within_s=10)
+    await until(lambda: b"" in heard, within_s=30)
     await publisher.release(await publisher.hold(key))
     publisher.store.publish(key, b"after")
     await until(lambda: heard[-1] == b"after")

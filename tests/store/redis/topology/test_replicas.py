@@ -11,7 +11,6 @@ import pytest
 from inturn import CommitUnknown, InTurn
 from inturn.errors import NotReplicated, SettingsError, StoreUnavailable
 from inturn.settings import Settings
-from inturn.store import clock
 from inturn.store.open import open_store
 from inturn.store.redis.topology.replicas import _Rounds
 from tests.servers import PrivateCluster, PrivateRedis, PrivateSentinels
@@ -20,6 +19,7 @@ from tests.store.redis.peers import Open, RedisPeer, admin, started
 from tests.store.redis.proxy import Proxy
 from tests.store.redis.rights import RIGHTS
 from tests.store.redis.topology.clusters import names_at
+from tests.store.stopwatch import Stopwatch
 from tests.waiting import until
 
 AT_ONCE = ("--repl-diskless-sync-delay", "0")
@@ -101,15 +101,16 @@ async def test_without_replicas_nothing_is_waited_for(pair: Replicated, open_at:
 async def test_what_too_few_replicas_have_is_not_acknowledged_while_other_calls_go_on(
     pair: Replicated, open_at: Open
 ) -> None:
-    peer = open_at(pair.master.url, replicas=2, timeout_s=0.6)
-    sent_at = clock.now()
-    putting = await started(peer.submit("lane", "m"))
-    await peer.release(await peer.hold("n"))  # on the shared link, which does not wait
-    assert not putting.done()
-    with pytest.raises(NotReplicated, match=r"not 2 of its replicas within 0\.6 s") as refused:
-        await putting
+    peer = open_at(pair.master.url, replicas=2, timeout_s=3)
+    async with Stopwatch() as watch:
+        putting = await started(peer.submit("lane", "m"))
+        await peer.release(await peer.hold("n"))  # on the shared link, which does not wait
+        assert not putting.done()
+        with pytest.raises(NotReplicated, match=r"not 2 of its replicas within 3 s") as refused:
+            await putting
     assert isinstance(refused.value, StoreUnavailable)
-    assert 0.6 <= clock.now() - sent_at < 1.2
+    assert watch.took_s >= 3
+    assert watch.own_s < 3.6
     assert (await open_at(pair.master.url).submit("lane", "m")).status == "pending"  # the server has it all the same
 
 
@@ -220,7 +221,7 @@ async def test_nothing_acknowledged_is_lost_when_the_master_of_a_partition_is_ki
     await until(lambda: all(len(ids) > 50 for ids in acknowledged.values()))
     first.kill()
     await asyncio.gather(*submitting)
-    reader = open_at(cluster.url, timeout_s=8)
+    reader = open_at(cluster.url, timeout_s=30)
     for lane in lanes:
         there = await reader.mailbox(lane)
         assert there[: len(acknowledged[lane])] == acknowledged[lane]
@@ -245,7 +246,7 @@ async def test_nothing_acknowledged_is_lost_when_sentinels_replace_the_master(
     await until(lambda: len(acknowledged) > 100)
     sentinels.master.kill()
     await submitting
-    there = await open_at(sentinels.url, timeout_s=10).mailbox("lane")
+    there = await open_at(sentinels.url, timeout_s=30).mailbox("lane")
     assert there[: len(acknowledged)] == acknowledged
 
 

@@ -74,7 +74,7 @@ async def test_a_master_that_is_none_is_not_taken(sentinels: PrivateSentinels, o
     """As a sentinel says that has not heard of the failover yet."""
     port = sentinels.replica.port
     async with FakeServer({**GREETING, b"SENTINEL": named(port)}) as sentinel:
-        peer = open_at(f"redis+sentinel://{at(sentinel)}/inturn", timeout_s=0.5)
+        peer = open_at(f"redis+sentinel://{at(sentinel)}/inturn", timeout_s=2)
         with pytest.raises(StoreUnavailable, match="is a slave, and no master yet"):
             await peer.hold("n")
 
@@ -83,7 +83,7 @@ async def test_a_killed_master_is_replaced_and_its_locks_live_on(
     fresh_sentinels: PrivateSentinels, open_at: Open
 ) -> None:
     sentinels = fresh_sentinels
-    one, other = open_at(sentinels.url, timeout_s=15), open_at(sentinels.url, timeout_s=15)
+    one, other = open_at(sentinels.url, timeout_s=30), open_at(sentinels.url, timeout_s=30)
     held = await one.hold("n")
     waiting = await other.wait_for("n")
     reopened: list[bool] = []
