@@ -8,7 +8,7 @@ import pytest
 
 from inturn import InTurn
 from inturn.settings import Settings
-from tests.acceptance.processes import Troupe
+from tests.acceptance.processes import Processes
 from tests.chaos.proxy import Proxy
 from tests.servers import PrivateRedis
 
@@ -16,8 +16,8 @@ FAR_TIMEOUT_S = 3.0
 
 
 @pytest.fixture
-def troupe() -> Iterator[Troupe]:
-    made = Troupe()
+def processes() -> Iterator[Processes]:
+    made = Processes()
     yield made
     made.end()
 

@@ -15,7 +15,7 @@ from typing import Any
 from inturn import InTurn, Turn
 from inturn.settings import Settings
 from tests.acceptance.actor import say
-from tests.acceptance.processes import Child, Troupe
+from tests.acceptance.processes import Child, Processes
 
 TTL = 1.5
 """Seconds; what a crash costs at most, besides a beat."""
@@ -24,8 +24,8 @@ LONG_TTL = 30.0
 ATTEMPTS = 2
 
 
-def worker(troupe: Troupe, app: InTurn, namespace: str, grace: float = 5) -> Child:
-    return troupe.run("lane_worker", app.process.store.url, namespace, str(grace))
+def worker(processes: Processes, app: InTurn, namespace: str, grace: float = 5) -> Child:
+    return processes.run("lane_worker", app.process.store.url, namespace, str(grace))
 
 
 def register(app: InTurn, ttl: float = TTL) -> dict[str, asyncio.Event]:

@@ -17,7 +17,7 @@ from typing import Any
 from inturn import InTurn, Turn
 from inturn.settings import Settings
 from tests.acceptance.actor import say
-from tests.acceptance.processes import Child, Troupe, hears
+from tests.acceptance.processes import Child, Processes, hears
 
 TTL = 1.5
 """Seconds; what a crash costs at most, besides a beat."""
@@ -27,8 +27,8 @@ ATTEMPTS = 2
 PLAIN = "lock:conv:{key}"
 
 
-async def worker(troupe: Troupe, app: InTurn, namespace: str, version: int = 1) -> Child:
-    child = troupe.run("policies_worker", app.process.store.url, namespace, str(version))
+async def worker(processes: Processes, app: InTurn, namespace: str, version: int = 1) -> Child:
+    child = processes.run("policies_worker", app.process.store.url, namespace, str(version))
     await hears(child, "ready")
     return child
 

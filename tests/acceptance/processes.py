@@ -83,7 +83,7 @@ class Child:
                     continue
 
 
-class Troupe:
+class Processes:
     """Makes processes, and ends them."""
 
     def __init__(self) -> None:

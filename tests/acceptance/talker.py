@@ -28,15 +28,15 @@ from inturn.workflows.orchestrator import WorkflowOrchestrator
 from inturn.workflows.parse import parse_turn
 from inturn.workflows.state import RedisWorkflowStateStore
 from tests.acceptance.actor import say
-from tests.acceptance.processes import Child, Troupe
+from tests.acceptance.processes import Child, Processes
 
 PROCESSES = 5
 TURNS = 50
 WORDS = [f"w{number}" for number in range(TURNS)]
 
 
-def talkers(troupe: Troupe, url: str, namespace: str) -> list[Child]:
-    children = [troupe.run("talker", url, namespace) for _ in range(PROCESSES)]
+def talkers(processes: Processes, url: str, namespace: str) -> list[Child]:
+    children = [processes.run("talker", url, namespace) for _ in range(PROCESSES)]
     for child in children:
         child.hears("ready")
     return children

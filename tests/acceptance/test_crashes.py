@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from tests.acceptance.looks import stop, until_waiting
-from tests.acceptance.processes import SLACK, Troupe
+from tests.acceptance.processes import SLACK, Processes
 
 TTL = 2.4
 """Of those that are killed or stopped: the others wait for its end."""
@@ -14,9 +14,9 @@ LONG_TTL = 30.0
 
 
 def test_the_lock_of_a_killed_holder_goes_to_the_waiter_of_another_process(
-    troupe: Troupe, store_url: str, namespace: str
+    processes: Processes, store_url: str, namespace: str
 ) -> None:
-    holder, waiter = troupe.actors(2, store_url, namespace)
+    holder, waiter = processes.actors(2, store_url, namespace)
     holder.tell("hold", name="x", ttl=TTL)
     first = holder.hears("granted", "x")
     waiter.tell("hold", name="x", ttl=LONG_TTL)
@@ -26,8 +26,10 @@ def test_the_lock_of_a_killed_holder_goes_to_the_waiter_of_another_process(
     assert second["fence"] > first["fence"]
 
 
-def test_a_killed_waiter_costs_the_next_one_a_heartbeat_at_most(troupe: Troupe, store_url: str, namespace: str) -> None:
-    holder, doomed, waiter = troupe.actors(3, store_url, namespace)
+def test_a_killed_waiter_costs_the_next_one_a_heartbeat_at_most(
+    processes: Processes, store_url: str, namespace: str
+) -> None:
+    holder, doomed, waiter = processes.actors(3, store_url, namespace)
     holder.tell("hold", name="x", ttl=LONG_TTL)
     holder.hears("granted", "x")
     doomed.tell("hold", name="x", ttl=LONG_TTL)
@@ -41,8 +43,8 @@ def test_a_killed_waiter_costs_the_next_one_a_heartbeat_at_most(troupe: Troupe, 
     assert granted["at"] - released["at"] < 1 + SLACK
 
 
-def test_a_blocked_event_loop_does_not_lose_the_lease(troupe: Troupe, store_url: str, namespace: str) -> None:
-    holder, waiter = troupe.actors(2, store_url, namespace)
+def test_a_blocked_event_loop_does_not_lose_the_lease(processes: Processes, store_url: str, namespace: str) -> None:
+    holder, waiter = processes.actors(2, store_url, namespace)
     holder.tell("hold", name="x", ttl=TTL * 2)  # long enough for a heartbeat that gets the processor late
     holder.hears("granted", "x")
     waiter.tell("hold", name="x", ttl=LONG_TTL)
@@ -55,9 +57,9 @@ def test_a_blocked_event_loop_does_not_lose_the_lease(troupe: Troupe, store_url:
 
 
 def test_a_stopped_holder_is_overtaken_and_cannot_release_any_more(
-    troupe: Troupe, store_url: str, namespace: str
+    processes: Processes, store_url: str, namespace: str
 ) -> None:
-    holder, waiter = troupe.actors(2, store_url, namespace)
+    holder, waiter = processes.actors(2, store_url, namespace)
     fences = {}
     for name in ("x", "y"):
         holder.tell("hold", name=name, ttl=TTL)
@@ -76,8 +78,10 @@ def test_a_stopped_holder_is_overtaken_and_cannot_release_any_more(
         waiter.hears("released", name)
 
 
-def test_processes_hand_over_in_the_order_in_which_they_came(troupe: Troupe, store_url: str, namespace: str) -> None:
-    actors = troupe.actors(2, store_url, namespace)
+def test_processes_hand_over_in_the_order_in_which_they_came(
+    processes: Processes, store_url: str, namespace: str
+) -> None:
+    actors = processes.actors(2, store_url, namespace)
     actors[0].tell("hold", name="x", ttl=LONG_TTL)
     fence = actors[0].hears("granted", "x")["fence"]
     for turn in range(6):

@@ -12,7 +12,7 @@ from inturn import HandlerFailed, InTurn
 from inturn.store import clock
 from tests.acceptance.lane_worker import ATTEMPTS, TTL, register, worker
 from tests.acceptance.looks import stop, until_idle
-from tests.acceptance.processes import SLACK, Child, Troupe, hears, until_ended
+from tests.acceptance.processes import SLACK, Child, Processes, hears, until_ended
 
 
 @pytest.fixture
@@ -21,9 +21,9 @@ def app(app: InTurn) -> InTurn:
     return app
 
 
-async def two_workers(troupe: Troupe, app: InTurn, namespace: str) -> tuple[Child, Child]:
+async def two_workers(processes: Processes, app: InTurn, namespace: str) -> tuple[Child, Child]:
     """Both are there before the turn begins: a lease is short here, and must not end while a process starts."""
-    workers = worker(troupe, app, namespace), worker(troupe, app, namespace)
+    workers = worker(processes, app, namespace), worker(processes, app, namespace)
     for each in workers:
         await hears(each, "ready")
     return workers
@@ -36,9 +36,9 @@ async def until_it_stands(child: Child, app: InTurn, url: str, namespace: str) -
 
 
 async def test_the_turn_of_a_killed_worker_is_taken_over_within_a_lease_and_the_attempt_counts(
-    troupe: Troupe, app: InTurn, store_url: str, namespace: str
+    processes: Processes, app: InTurn, store_url: str, namespace: str
 ) -> None:
-    first, second = await two_workers(troupe, app, namespace)
+    first, second = await two_workers(processes, app, namespace)
     await until_it_stands(second, app, store_url, namespace)
     one = await app.submit("note", {"key": "k", "n": 1, "wait": True})
     two = await app.submit("note", {"key": "k", "n": 2})
@@ -57,18 +57,18 @@ async def test_the_turn_of_a_killed_worker_is_taken_over_within_a_lease_and_the_
 
 
 async def test_a_message_that_kills_its_worker_becomes_a_dead_letter_and_the_lane_goes_on_with_its_state(
-    troupe: Troupe, app: InTurn, namespace: str
+    processes: Processes, app: InTurn, namespace: str
 ) -> None:
-    first = worker(troupe, app, namespace)
+    first = worker(processes, app, namespace)
     await hears(first, "ready")
     assert await (await app.submit("note", {"key": "k", "n": 1})).result(20) == 1
     poison = await app.submit("kill", {"key": "k", "n": 2})
     after = await app.submit("note", {"key": "k", "n": 3})
     for attempt in range(1, ATTEMPTS + 1):
-        doomed = first if attempt == 1 else worker(troupe, app, namespace)
+        doomed = first if attempt == 1 else worker(processes, app, namespace)
         assert (await hears(doomed, "begun", "2"))["attempt"] == attempt
         assert await asyncio.to_thread(doomed.process.wait, 30) == 9
-    last = worker(troupe, app, namespace)
+    last = worker(processes, app, namespace)
     await hears(last, "ready")
     with pytest.raises(HandlerFailed) as failed:
         await poison.result(TTL + 20)
@@ -81,9 +81,9 @@ async def test_a_message_that_kills_its_worker_becomes_a_dead_letter_and_the_lan
 
 @pytest.mark.parametrize("commits_at_once", [False, True], ids=["waits", "commits"])
 async def test_a_zombie_cannot_commit_and_the_state_is_written_once(
-    troupe: Troupe, app: InTurn, store_url: str, namespace: str, commits_at_once: bool
+    processes: Processes, app: InTurn, store_url: str, namespace: str, commits_at_once: bool
 ) -> None:
-    zombie, other = await two_workers(troupe, app, namespace)
+    zombie, other = await two_workers(processes, app, namespace)
     await until_it_stands(other, app, store_url, namespace)
     receipt = await app.submit("note", {"key": "k", "n": 1, "wait": True})
     await hears(zombie, "begun", "1")
@@ -104,11 +104,11 @@ async def test_a_zombie_cannot_commit_and_the_state_is_written_once(
 
 
 async def test_a_zombie_does_not_commit_while_another_is_in_the_turn(
-    troupe: Troupe, other: InTurn, store_url: str, namespace: str
+    processes: Processes, other: InTurn, store_url: str, namespace: str
 ) -> None:
     app, ttl = other, TTL * 2  # the next one has to keep its turn until the zombie has tried
     register(app, ttl)
-    zombie, heir = await two_workers(troupe, app, namespace)
+    zombie, heir = await two_workers(processes, app, namespace)
     await until_it_stands(heir, app, store_url, namespace)
     receipt = await app.submit("note", {"key": "k", "n": 1, "wait": True})
     await hears(zombie, "begun", "1")
@@ -126,10 +126,10 @@ async def test_a_zombie_does_not_commit_while_another_is_in_the_turn(
 
 
 async def test_an_inline_caller_that_is_killed_costs_a_lease_and_its_message_is_gone(
-    troupe: Troupe, app: InTurn, namespace: str
+    processes: Processes, app: InTurn, namespace: str
 ) -> None:
     """As a worker's kill, with the difference that nobody gets the message."""
-    holder = troupe.run("lane_caller", app.process.store.url, namespace)
+    holder = processes.run("lane_caller", app.process.store.url, namespace)
     await hears(holder, "held")
     waiting = asyncio.create_task(_take(app))
     killed_at = clock.now()
@@ -144,8 +144,10 @@ async def _take(app: InTurn) -> Any:
         return turn.state
 
 
-async def test_a_forked_child_shares_no_lease_with_its_parent(troupe: Troupe, app: InTurn, namespace: str) -> None:
-    forking = troupe.run("lane_forking", app.process.store.url, namespace)
+async def test_a_forked_child_shares_no_lease_with_its_parent(
+    processes: Processes, app: InTurn, namespace: str
+) -> None:
+    forking = processes.run("lane_forking", app.process.store.url, namespace)
     held, child = await hears(forking, "held"), await hears(forking, "child")
     assert child["process"] != held["process"]
     assert child["holds"] == 0

@@ -11,7 +11,7 @@ from inturn import InTurn
 from inturn.store import clock
 from tests.acceptance.lane_worker import LONG_TTL, register, worker
 from tests.acceptance.looks import until_idle
-from tests.acceptance.processes import Child, Troupe, hears
+from tests.acceptance.processes import Child, Processes, hears
 
 
 @pytest.fixture
@@ -25,8 +25,10 @@ async def exit_code(child: Child, within: float = 30) -> int:
 
 
 @pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGINT])
-async def test_an_idle_worker_stops_at_once(troupe: Troupe, app: InTurn, namespace: str, which: signal.Signals) -> None:
-    child = worker(troupe, app, namespace)
+async def test_an_idle_worker_stops_at_once(
+    processes: Processes, app: InTurn, namespace: str, which: signal.Signals
+) -> None:
+    child = worker(processes, app, namespace)
     await hears(child, "ready")
     assert await (await app.submit("note", {"key": "k", "n": 1})).result(20) == 1
     child.signal(which)
@@ -36,9 +38,9 @@ async def test_an_idle_worker_stops_at_once(troupe: Troupe, app: InTurn, namespa
 
 @pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGINT])
 async def test_a_running_turn_has_time_to_finish_and_no_new_one_begins(
-    troupe: Troupe, app: InTurn, namespace: str, which: signal.Signals
+    processes: Processes, app: InTurn, namespace: str, which: signal.Signals
 ) -> None:
-    child = worker(troupe, app, namespace, grace=20)
+    child = worker(processes, app, namespace, grace=20)
     await hears(child, "ready")
     running = await app.submit("note", {"key": "k", "n": 1, "wait": True})
     await hears(child, "begun", "1")
@@ -56,9 +58,9 @@ async def test_a_running_turn_has_time_to_finish_and_no_new_one_begins(
 
 
 async def test_what_does_not_finish_in_time_is_handed_back_untouched(
-    troupe: Troupe, app: InTurn, namespace: str
+    processes: Processes, app: InTurn, namespace: str
 ) -> None:
-    child = worker(troupe, app, namespace, grace=0.3)
+    child = worker(processes, app, namespace, grace=0.3)
     await hears(child, "ready")
     receipt = await app.submit("note", {"key": "k", "n": 1, "wait": True})
     await hears(child, "begun", "1")
@@ -68,15 +70,15 @@ async def test_what_does_not_finish_in_time_is_handed_back_untouched(
     assert await exit_code(child) == 0
     info = await app.lanes.inspect("k")
     assert (info.status, info.state, info.messages[0].attempts) == ("ready", None, 0)
-    other = worker(troupe, app, namespace)
+    other = worker(processes, app, namespace)
     assert (await hears(other, "begun", "1"))["attempt"] == 1, "the attempt that was cut off does not count"
     other.tell("go", name="1")
     assert await receipt.result(20) == 1
     assert (await until_idle(app, "k")).state == [1]
 
 
-async def test_a_second_signal_does_not_wait(troupe: Troupe, app: InTurn, namespace: str) -> None:
-    child = worker(troupe, app, namespace, grace=60)
+async def test_a_second_signal_does_not_wait(processes: Processes, app: InTurn, namespace: str) -> None:
+    child = worker(processes, app, namespace, grace=60)
     await hears(child, "ready")
     await app.submit("note", {"key": "k", "n": 1, "wait": True})
     await hears(child, "begun", "1")
@@ -90,8 +92,8 @@ async def test_a_second_signal_does_not_wait(troupe: Troupe, app: InTurn, namesp
     assert (await app.lanes.inspect("k")).messages[0].attempts == 0
 
 
-async def test_another_worker_goes_on_where_one_stopped(troupe: Troupe, app: InTurn, namespace: str) -> None:
-    first, second = worker(troupe, app, namespace), worker(troupe, app, namespace)
+async def test_another_worker_goes_on_where_one_stopped(processes: Processes, app: InTurn, namespace: str) -> None:
+    first, second = worker(processes, app, namespace), worker(processes, app, namespace)
     for child in (first, second):
         await hears(child, "ready")
     receipts = [await app.submit("note", {"key": f"k{n % 5}", "n": n}) for n in range(100)]

@@ -10,7 +10,7 @@ import pytest
 from inturn import InTurn
 from inturn.errors import LeaseLost
 from inturn.settings import Settings
-from tests.acceptance.processes import SLACK, Troupe
+from tests.acceptance.processes import SLACK, Processes
 from tests.chaos.proxy import Proxy
 from tests.servers import PrivateRedis
 from tests.waiting import until
@@ -18,8 +18,10 @@ from tests.waiting import until
 TTL = 1.0
 
 
-def test_fences_grow_on_after_redis_came_back_empty(troupe: Troupe, fresh_redis: PrivateRedis, namespace: str) -> None:
-    (actor,) = troupe.actors(1, fresh_redis.url, namespace)
+def test_fences_grow_on_after_redis_came_back_empty(
+    processes: Processes, fresh_redis: PrivateRedis, namespace: str
+) -> None:
+    (actor,) = processes.actors(1, fresh_redis.url, namespace)
     fences = []
     for _ in range(3):
         actor.tell("hold", name="x")
@@ -32,10 +34,10 @@ def test_fences_grow_on_after_redis_came_back_empty(troupe: Troupe, fresh_redis:
 
 @pytest.mark.parametrize("is_busy", [False, True], ids=["idle", "busy"])
 def test_a_body_stops_when_the_store_has_forgotten_its_lease(
-    troupe: Troupe, fresh_redis: PrivateRedis, namespace: str, is_busy: bool
+    processes: Processes, fresh_redis: PrivateRedis, namespace: str, is_busy: bool
 ) -> None:
     """Also in a process that goes on working, and so is known to the new memory before its heartbeat asks."""
-    holder, other = troupe.actors(2, fresh_redis.url, namespace)
+    holder, other = processes.actors(2, fresh_redis.url, namespace)
     if is_busy:
         holder.tell("busy", name="y")
     for name in ("a", "b", "c") if is_busy else ("a",):  # the heartbeat may be the first to ask, but not each time

@@ -13,7 +13,7 @@ from inturn.settings import Settings
 from inturn.store import clock
 from tests.acceptance.looks import stop, until_idle
 from tests.acceptance.policies_worker import LONG_TTL, PLAIN, TTL, body, register, worker
-from tests.acceptance.processes import SLACK, Troupe, hears
+from tests.acceptance.processes import SLACK, Processes, hears
 from tests.servers import PrivateRedis
 
 
@@ -24,17 +24,17 @@ def app(app: InTurn) -> InTurn:
 
 
 async def test_of_a_burst_that_kills_its_worker_only_the_one_that_kills_becomes_a_dead_letter(
-    troupe: Troupe, app: InTurn, namespace: str
+    processes: Processes, app: InTurn, namespace: str
 ) -> None:
     receipts = {name: await app.submit("burst", body(name, kills=name == "b")) for name in "abc"}
-    first = await worker(troupe, app, namespace)
+    first = await worker(processes, app, namespace)
     assert (await hears(first, "begun", "a+b+c"))["attempt"] == 1
     assert await asyncio.to_thread(first.process.wait, 30) == 9
-    second = await worker(troupe, app, namespace)
+    second = await worker(processes, app, namespace)
     for name in "ab":
         assert (await hears(second, "begun", name, within=TTL + 20))["attempt"] == 2, "message by message"
     assert await asyncio.to_thread(second.process.wait, 30) == 9
-    await worker(troupe, app, namespace)
+    await worker(processes, app, namespace)
     with pytest.raises(HandlerFailed) as failed:
         await receipts["b"].result(TTL + 20)
     assert [error["type"] for error in failed.value.errors][-1] == "Exhausted"
@@ -43,10 +43,10 @@ async def test_of_a_burst_that_kills_its_worker_only_the_one_that_kills_becomes_
     assert (await until_idle(app, "k")).state == ["a", "c"]
 
 
-async def test_a_delayed_message_outlives_every_process(troupe: Troupe, store_url: str, namespace: str) -> None:
+async def test_a_delayed_message_outlives_every_process(processes: Processes, store_url: str, namespace: str) -> None:
     async with InTurn(store_url, namespace=namespace) as first:
         register(first)
-        child = await worker(troupe, first, namespace)
+        child = await worker(processes, first, namespace)
         replaced = await first.submit("later", body("a"), delay=60)
         submitted_at = clock.now()
         await first.submit("later", body("b"), delay=3)
@@ -57,7 +57,7 @@ async def test_a_delayed_message_outlives_every_process(troupe: Troupe, store_ur
         assert await cancelled.cancel()
     async with InTurn(store_url, namespace=namespace) as second:
         register(second)
-        other = await worker(troupe, second, namespace)
+        other = await worker(processes, second, namespace)
         begun = await hears(other, "begun", "b")
         assert begun["at"] - submitted_at > 2.95
         assert (await until_idle(second, "k")).state == ["b"]
@@ -88,12 +88,12 @@ async def test_a_delayed_message_outlives_a_redis_that_keeps_its_data(namespace:
 
 
 async def test_the_plain_key_of_a_killed_worker_ends_with_its_life_and_the_turn_is_taken_over(
-    troupe: Troupe, redis_url: str, namespace: str
+    processes: Processes, redis_url: str, namespace: str
 ) -> None:
     key = PLAIN.format(key=namespace)
     async with InTurn(redis_url, namespace=namespace) as app, redis.asyncio.Redis.from_url(redis_url) as client:
         register(app)
-        doomed = await worker(troupe, app, namespace)
+        doomed = await worker(processes, app, namespace)
         receipt = await app.submit("shared", {"key": namespace, "id": "a", "wait": True})
         await hears(doomed, "begun", "a")
         assert await client.get(key) is not None
@@ -102,7 +102,7 @@ async def test_the_plain_key_of_a_killed_worker_ends_with_its_life_and_the_turn_
         while await client.set(key, "theirs", nx=True, px=600) is None:
             assert clock.now() - killed_at < TTL + 1 + SLACK, "the key is stuck"
             await asyncio.sleep(0.01)
-        other = await worker(troupe, app, namespace)
+        other = await worker(processes, app, namespace)
         begun = await hears(other, "begun", "a", within=TTL + 3 + SLACK)
         assert begun["attempt"] == 2
         assert await receipt.result(20) == 2
@@ -115,15 +115,15 @@ async def read(watch: Watch, count: int, within: float = 20.0) -> list[Event]:
 
 
 async def test_watchers_of_another_process_drop_what_a_zombie_streams(
-    troupe: Troupe, app: InTurn, store_url: str, namespace: str
+    processes: Processes, app: InTurn, store_url: str, namespace: str
 ) -> None:
-    zombie = await worker(troupe, app, namespace)
+    zombie = await worker(processes, app, namespace)
     async with app.watch("k") as watch:
         await app.submit("talk", body("a", wait=True, swallows="waits"))
         await hears(zombie, "begun", "a")
         begin, chunk = await read(watch, 2)
         assert (begin.what, begin.id, chunk.data, chunk.number) == ("begin", "a", "a begins", 1)
-        other = await worker(troupe, app, namespace)
+        other = await worker(processes, app, namespace)
         await asyncio.to_thread(stop, zombie, store_url, namespace)
         for number in range(5):
             zombie.tell("stream", name="a", chunk=f"zombie {number}")

@@ -12,7 +12,7 @@ from inturn import InTurn
 from inturn.store import clock
 from tests.acceptance.looks import stop, until_idle
 from tests.acceptance.policies_worker import body, register, worker
-from tests.acceptance.processes import SLACK, Troupe, hears, until_ended
+from tests.acceptance.processes import SLACK, Processes, hears, until_ended
 
 YIELD = 1.0
 """So long an interrupted turn may take to end."""
@@ -30,9 +30,9 @@ async def traces(app: InTurn) -> tuple[Any, Any]:
 
 
 async def test_the_body_is_cancelled_in_the_other_process_and_leaves_no_trace(
-    troupe: Troupe, app: InTurn, namespace: str
+    processes: Processes, app: InTurn, namespace: str
 ) -> None:
-    child = await worker(troupe, app, namespace)
+    child = await worker(processes, app, namespace)
     first = await app.submit("talk", body("a", wait=True))
     begun = await hears(child, "begun", "a")
     arrived_at = clock.now()
@@ -46,8 +46,10 @@ async def test_the_body_is_cancelled_in_the_other_process_and_leaves_no_trace(
     assert await traces(app) == (["a+b"], ["a+b"])
 
 
-async def test_a_body_that_swallows_its_cancellation_cannot_commit(troupe: Troupe, app: InTurn, namespace: str) -> None:
-    child = await worker(troupe, app, namespace)
+async def test_a_body_that_swallows_its_cancellation_cannot_commit(
+    processes: Processes, app: InTurn, namespace: str
+) -> None:
+    child = await worker(processes, app, namespace)
     await app.submit("talk", body("a", wait=True, swallows=True))
     await hears(child, "begun", "a")
     second = await app.submit("talk", body("b"))
@@ -58,9 +60,9 @@ async def test_a_body_that_swallows_its_cancellation_cannot_commit(troupe: Troup
 
 
 async def test_a_body_in_a_thread_goes_on_beside_nothing_for_a_second_and_cannot_commit(
-    troupe: Troupe, app: InTurn, namespace: str
+    processes: Processes, app: InTurn, namespace: str
 ) -> None:
-    child = await worker(troupe, app, namespace)
+    child = await worker(processes, app, namespace)
     await app.submit("block", body("a", wait=True))
     await hears(child, "begun", "a")
     arrived_at = clock.now()
@@ -78,12 +80,12 @@ async def test_a_body_in_a_thread_goes_on_beside_nothing_for_a_second_and_cannot
 
 @pytest.mark.parametrize("wakes", ["before the next turn ends", "after it"])
 async def test_a_paused_worker_holds_the_next_turn_up_for_a_second_and_cannot_commit_when_it_wakes(
-    troupe: Troupe, app: InTurn, store_url: str, namespace: str, wakes: str
+    processes: Processes, app: InTurn, store_url: str, namespace: str, wakes: str
 ) -> None:
-    paused = await worker(troupe, app, namespace)
+    paused = await worker(processes, app, namespace)
     await app.submit("talk", body("a", wait=True))
     await hears(paused, "begun", "a")
-    other = await worker(troupe, app, namespace)
+    other = await worker(processes, app, namespace)
     await asyncio.to_thread(stop, paused, store_url, namespace)
     paused.tell("go", name="a")  # the first thing that it reads when it goes on
     arrived_at = clock.now()
@@ -106,13 +108,13 @@ async def test_a_paused_worker_holds_the_next_turn_up_for_a_second_and_cannot_co
 
 
 async def test_a_worker_that_is_killed_after_the_interrupt_costs_a_second(
-    troupe: Troupe, app: InTurn, store_url: str, namespace: str
+    processes: Processes, app: InTurn, store_url: str, namespace: str
 ) -> None:
     """Its lease is over since the interrupt: nobody waits for that."""
-    doomed = await worker(troupe, app, namespace)
+    doomed = await worker(processes, app, namespace)
     await app.submit("talk", body("a", wait=True))
     await hears(doomed, "begun", "a")
-    other = await worker(troupe, app, namespace)
+    other = await worker(processes, app, namespace)
     await asyncio.to_thread(stop, doomed, store_url, namespace)
     arrived_at = clock.now()
     second = await app.submit("talk", body("b"))

@@ -18,7 +18,7 @@ from inturn import InTurn
 from inturn.store.lane import Commit, Ended
 from tests.acceptance.looks import until_all_idle
 from tests.acceptance.policy_races import Kind, Lane, judge, play, register, shake
-from tests.acceptance.processes import Child, Troupe
+from tests.acceptance.processes import Child, Processes
 from tests.store.lane_life import process_of
 
 SEED = 11
@@ -81,13 +81,13 @@ async def test_whatever_wins_every_message_comes_to_exactly_one_end(
 
 
 async def test_workers_that_are_killed_at_any_time_lose_and_double_nothing(
-    troupe: Troupe, store_url: str, namespace: str
+    processes: Processes, store_url: str, namespace: str
 ) -> None:
     """Interrupt, steer, merge and rollback against crashes, and so against leases that expire."""
     chance = random.Random(SEED)
 
     async def start() -> Child:
-        worker = troupe.run("policy_racer", store_url, namespace, str(SEED))
+        worker = processes.run("policy_racer", store_url, namespace, str(SEED))
         await asyncio.to_thread(worker.hears, "ready")
         return worker
 

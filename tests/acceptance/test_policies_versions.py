@@ -11,7 +11,7 @@ from inturn import InTurn
 from inturn.store import clock
 from tests.acceptance.looks import until_idle
 from tests.acceptance.policies_worker import body, register, worker
-from tests.acceptance.processes import Troupe, hears
+from tests.acceptance.processes import Processes, hears
 
 
 @pytest.fixture
@@ -35,15 +35,15 @@ async def until_unhandled(app: InTurn, within: float = 20.0) -> None:
 
 
 async def test_what_is_of_the_new_version_is_only_run_by_the_new_worker(
-    troupe: Troupe, old: InTurn, new: InTurn, namespace: str
+    processes: Processes, old: InTurn, new: InTurn, namespace: str
 ) -> None:
-    await worker(troupe, old, namespace, 1)
+    await worker(processes, old, namespace, 1)
     newer = await new.submit("versioned", body("a", words=["hi", "there"]))
     older = await old.submit("versioned", body("b", text="hello"))
     await until_unhandled(old)
     info = await old.lanes.inspect("k")
     assert (info.waiting, info.why, [message.attempts for message in info.messages]) == (2, "", [0, 0])
-    young = await worker(troupe, new, namespace, 2)
+    young = await worker(processes, new, namespace, 2)
     assert (await newer.result(20), await older.result(20)) == (2, 2), "the state is the new one's, and so is the turn"
     for name in "ab":
         assert (await hears(young, "begun", name))["attempt"] == 1
@@ -52,9 +52,9 @@ async def test_what_is_of_the_new_version_is_only_run_by_the_new_worker(
 
 
 async def test_while_only_old_workers_run_the_lane_waits_and_nothing_is_parked_or_dead(
-    troupe: Troupe, old: InTurn, new: InTurn, namespace: str
+    processes: Processes, old: InTurn, new: InTurn, namespace: str
 ) -> None:
-    young, _ = await asyncio.gather(worker(troupe, new, namespace, 2), worker(troupe, old, namespace, 1))
+    young, _ = await asyncio.gather(worker(processes, new, namespace, 2), worker(processes, old, namespace, 1))
     assert await (await new.submit("versioned", body("a", words=["hi"]))).result(20) == 2
     young.signal(signal.SIGTERM)
     await hears(young, "stopped")

@@ -12,13 +12,13 @@ import pytest
 from inturn.errors import AlreadyHeld
 from inturn.sync import InTurn
 from tests.acceptance.looks import look, until_waiting
-from tests.acceptance.processes import Troupe
+from tests.acceptance.processes import Processes
 
 
 def test_a_forked_child_works_on_its_own_and_the_parents_lease_stays_the_parents(
-    troupe: Troupe, store_url: str, namespace: str
+    processes: Processes, store_url: str, namespace: str
 ) -> None:
-    forking = troupe.run("forking", store_url, namespace)
+    forking = processes.run("forking", store_url, namespace)
     held, child = forking.hears("held"), forking.hears("child")
     assert child["process"] != held["process"]
     assert not child["got_the_parents"]
@@ -31,9 +31,9 @@ def test_a_forked_child_works_on_its_own_and_the_parents_lease_stays_the_parents
 
 
 @pytest.mark.parametrize("how", ["sync", "async"])
-def test_ctrl_c_leaves_the_queue(troupe: Troupe, store_url: str, namespace: str, how: str) -> None:
+def test_ctrl_c_leaves_the_queue(processes: Processes, store_url: str, namespace: str, how: str) -> None:
     with InTurn(store_url, namespace=namespace) as app, app.lock("x"):
-        waiting = troupe.run("waiter", how, store_url, namespace)
+        waiting = processes.run("waiter", how, store_url, namespace)
         waiting.hears("waiting")
         until_waiting(store_url, namespace, 1)
         waiting.signal(signal.SIGINT)
@@ -72,22 +72,22 @@ def test_threads_take_turns_and_each_has_its_own_hold(store_url: str, namespace:
 
 
 def test_many_processes_at_one_file_lose_no_update(
-    troupe: Troupe, store_url: str, namespace: str, tmp_path: Path
+    processes: Processes, store_url: str, namespace: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "counter"
     file.write_text("0")
-    crew = [troupe.run("counting", store_url, namespace, str(file), "40") for _ in range(5)]
-    for counting in crew:
+    counters = [processes.run("counting", store_url, namespace, str(file), "40") for _ in range(5)]
+    for counting in counters:
         counting.hears("ready")
-    for counting in crew:
+    for counting in counters:
         counting.tell("go")
-    for counting in crew:
+    for counting in counters:
         counting.hears("done")
     assert file.read_text() == "200"
 
 
 def test_without_the_lock_the_same_processes_do_lose_updates(
-    troupe: Troupe, redis_url: str, namespace: str, tmp_path: Path
+    processes: Processes, redis_url: str, namespace: str, tmp_path: Path
 ) -> None:
     """So that we know that the test above can fail: every process here has a lock of its own.
 
@@ -95,16 +95,18 @@ def test_without_the_lock_the_same_processes_do_lose_updates(
     """
     file = tmp_path / "counter"
     file.write_text("0")
-    crew = [troupe.run("counting", redis_url, f"{namespace}-{number}", str(file), "40", "meet") for number in range(3)]
-    for counting in crew:
+    counters = [
+        processes.run("counting", redis_url, f"{namespace}-{number}", str(file), "40", "meet") for number in range(3)
+    ]
+    for counting in counters:
         counting.hears("ready")
-    for counting in crew:
+    for counting in counters:
         counting.tell("go")
-    for counting in crew:
+    for counting in counters:
         counting.hears("has read")
-    for counting in crew:
+    for counting in counters:
         counting.tell("add")
-    for counting in crew:
+    for counting in counters:
         try:
             counting.hears("done")
         except AssertionError:

@@ -11,7 +11,7 @@ from inturn import InTurn
 from inturn.visitors.chat import Chat
 from inturn.visitors.projects import LaneProjects, ProjectSettings
 from inturn.visitors.responder import VisitorResponder
-from tests.acceptance.processes import Child, Troupe
+from tests.acceptance.processes import Child, Processes
 from tests.acceptance.talker import PROCESSES, TURNS, WORDS, NotingAgent, talkers
 
 VISITOR, PROJECT = "v1", "shop"
@@ -54,10 +54,10 @@ async def chat_of(responder: VisitorResponder) -> Chat:
 
 
 @pytest.mark.parametrize("busy", ["merge", "queue"])
-async def test_no_field_of_a_burst_is_lost(busy: str, troupe: Troupe, store_url: str, namespace: str) -> None:
+async def test_no_field_of_a_burst_is_lost(busy: str, processes: Processes, store_url: str, namespace: str) -> None:
     async with InTurn(store_url, namespace=namespace) as app:
         responder = await opened(app, busy)
-        children = talkers(troupe, store_url, namespace)
+        children = talkers(processes, store_url, namespace)
         visit(children, held=False)
         ended = [visited(child) for child in children for _ in range(TURNS // PROCESSES)]
         chat = await chat_of(responder)
@@ -69,11 +69,11 @@ async def test_no_field_of_a_burst_is_lost(busy: str, troupe: Troupe, store_url:
 
 
 async def test_under_drop_exactly_one_runs_and_each_other_logs_that_it_was_skipped(
-    troupe: Troupe, store_url: str, namespace: str
+    processes: Processes, store_url: str, namespace: str
 ) -> None:
     async with InTurn(store_url, namespace=namespace) as app:
         responder = await opened(app, "drop")
-        children = talkers(troupe, store_url, namespace)
+        children = talkers(processes, store_url, namespace)
         visit(children, held=True)
         await until_all_but_one_were_dropped(responder)
         for child in children:

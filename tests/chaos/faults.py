@@ -16,9 +16,9 @@ import redis
 
 from inturn.errors import StoreUnavailable
 from tests.chaos import aof
-from tests.chaos.crew import Crew
 from tests.chaos.history import Recorder, now
 from tests.chaos.proxy import Proxy
+from tests.chaos.workers import Workers
 from tests.servers import PrivateRedis
 
 
@@ -38,7 +38,7 @@ class Field:
     """Where faults happen."""
 
     load: Setting
-    crew: Crew
+    workers: Workers
     holder_pid: Callable[[random.Random], Awaitable[int | None]]
     """A process that holds something now, as the store says."""
     recorder: Recorder
@@ -54,7 +54,7 @@ class Field:
             pid = await self.holder_pid(self.chance)
         except StoreUnavailable:
             pid = None
-        return pid if pid is not None and self.crew.is_ours(pid) else self.crew.any_pid(self.chance)
+        return pid if pid is not None and self.workers.is_ours(pid) else self.workers.any_pid(self.chance)
 
     def note(self, kind: str, began: float) -> None:
         self.recorder.write("fault", kind=kind, target=0, began=began, ended=now())
@@ -64,26 +64,26 @@ Strike = Callable[[Field], Awaitable[None]]
 
 
 async def kill_holder(field: Field) -> None:
-    field.crew.kill(await field.holder())
+    field.workers.kill(await field.holder())
 
 
 async def kill_anyone(field: Field) -> None:
     """Most often one that waits."""
-    field.crew.kill(field.crew.any_pid(field.chance))
+    field.workers.kill(field.workers.any_pid(field.chance))
 
 
 async def stop_holder(field: Field) -> None:
-    await field.crew.stop(await field.holder(), field.load.ttl_s * 1.3)
+    await field.workers.stop(await field.holder(), field.load.ttl_s * 1.3)
 
 
 async def stop_shortly(field: Field) -> None:
     """Not for long enough to lose anything, mostly."""
-    await field.crew.stop(await field.holder(), field.load.ttl_s * field.chance.uniform(0.1, 0.9))
+    await field.workers.stop(await field.holder(), field.load.ttl_s * field.chance.uniform(0.1, 0.9))
 
 
 async def terminate(field: Field) -> None:
     """SIGTERM: it ends in good order, and another one takes its place."""
-    field.crew.terminate(await field.holder())
+    field.workers.terminate(await field.holder())
 
 
 async def flush_scripts(field: Field) -> None:

@@ -1,4 +1,4 @@
-"""One run: a store, a crew of workers under load, faults of some kinds; then rest, a look at the store, a verdict."""
+"""One run: a store, workers under load, faults of some kinds; then rest, a look at the store, a verdict."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pathlib import Path
 
 from tests.chaos import aftermath, faults
 from tests.chaos.checker import Rules, Violation, check
-from tests.chaos.crew import Crew
-from tests.chaos.doors import InTurnDoor, open_door
 from tests.chaos.history import History, Recorder, read
 from tests.chaos.load import Load
 from tests.chaos.proxy import Proxy
+from tests.chaos.sides import InTurnSide, open_side
+from tests.chaos.workers import Workers
 from tests.servers import PrivateRedis
 
 WORKERS = 4
@@ -121,30 +121,30 @@ class Run:
             load = Load(
                 self.lock, url, "chaos", str(folder), self.seed, cancels=scenario.cancels, blocks=scenario.blocks
             )
-            door = open_door(replace(load, store_timeout_s=LOOKS_WITHIN_S))
-            stack.push_async_callback(door.close)
+            side = open_side(replace(load, store_timeout_s=LOOKS_WITHIN_S))
+            stack.push_async_callback(side.close)
             behind = load
             if scenario.has_proxy and server is not None:
                 proxy = await stack.enter_async_context(Proxy(server.port))
                 behind = replace(load, url=proxy.url)
-            crew = Crew(behind, self.workers, recorder)
-            stack.callback(crew.destroy)
-            await crew.start()
+            workers = Workers(behind, self.workers, recorder)
+            stack.callback(workers.destroy)
+            await workers.start()
 
             async def holder_pid(chance: random.Random) -> int | None:
                 name, _ = chance.choice([entry for entry in load.names if entry[1] == 1])
-                return await door.holder_pid(name)
+                return await side.holder_pid(name)
 
-            field = faults.Field(load, crew, holder_pid, recorder, chance, server, proxy)
+            field = faults.Field(load, workers, holder_pid, recorder, chance, server, proxy)
             await faults.rage(field, scenario.strikes, scenario.every_s, self.seconds)
             if proxy is not None:
                 proxy.heal()
-            await crew.rest(within_s=load.ttl_s + 3 * load.store_timeout_s + 30)
-            if isinstance(door, InTurnDoor):
-                found += await aftermath.stuck_names(door.app, load)
-            await crew.end()
-            if isinstance(door, InTurnDoor):
-                found += await aftermath.what_is_left(door.app, load)
+            await workers.rest(within_s=load.ttl_s + 3 * load.store_timeout_s + 30)
+            if isinstance(side, InTurnSide):
+                found += await aftermath.stuck_names(side.app, load)
+            await workers.end()
+            if isinstance(side, InTurnSide):
+                found += await aftermath.what_is_left(side.app, load)
         return found
 
     def _start_redis(self, stack: ExitStack | AsyncExitStack) -> PrivateRedis:

@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 
 from inturn.errors import LeaseLost, LockTimeout, StoreUnavailable
-from tests.chaos.doors import Door, Held, open_door
 from tests.chaos.history import Recorder, now
 from tests.chaos.load import Load
+from tests.chaos.sides import Held, Side, open_side
 from tests.chaos.stalls import watch_for_stalls
 
 
@@ -31,7 +31,7 @@ class Worker:
     def __init__(self, load: Load, recorder: Recorder) -> None:
         self.load = load
         self.recorder = recorder
-        self.door: Door = open_door(load)
+        self.side: Side = open_side(load)
         self.rests = asyncio.Event()
         self.ends = asyncio.Event()
         self.chance = random.Random(load.seed)
@@ -47,10 +47,10 @@ class Worker:
             self.recorder.write("started")
             orphaned = asyncio.create_task(self._end_with_parent())
             await asyncio.gather(*(self._task(number == 0) for number in range(self.load.tasks)))
-            async with self.door.kept_alive():
+            async with self.side.kept_alive():
                 self.recorder.write("resting")
                 await self.ends.wait()
-            await self.door.close()
+            await self.side.close()
             orphaned.cancel()
 
     @staticmethod
@@ -96,7 +96,7 @@ class Worker:
         requested = now()
         is_granted, outcome = False, "released"
         try:
-            async with self.door.lock(name, capacity, priority, wait_s) as held:
+            async with self.side.lock(name, capacity, priority, wait_s) as held:
                 facts = {"name": name, "capacity": capacity, "priority": priority, "requested": requested}
                 self.recorder.write("granted", id=hold_id, arrival=held.arrival, fence=held.fence, **facts)
                 is_granted = True

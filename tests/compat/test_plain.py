@@ -23,9 +23,9 @@ import inturn
 from inturn.compat import plain
 from inturn.compat.face import run_at_once
 from inturn.compat.plain import PlainLocks
-from inturn.store import clock
 from tests.compat.foreign import ForeignClient
 from tests.servers import PrivateRedis
+from tests.waiting import until
 
 ON_A_LOOP = ["client", "app on redis", "app on sqlite"]
 
@@ -112,11 +112,11 @@ async def locks_of(kind: str, redis_url: str, sqlite_url: str) -> AsyncIterator[
             yield plain.async_locks(app, "app")
 
 
-async def eventually(locks: PlainLocks, key: str, *, is_held: bool) -> None:
-    deadline = clock.now() + 10
-    while await locks.is_held(key) != is_held:
-        assert clock.now() < deadline, "it did not come true in time"
-        await asyncio.sleep(0.005)
+async def until_free(locks: PlainLocks, key: str) -> None:
+    async def is_free() -> bool:
+        return not await locks.is_held(key)
+
+    await until(is_free)
 
 
 # -- lost replies ------------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ async def test_a_cancelled_take_keeps_nothing(kind: str, redis_url: str, sqlite_
             taking.cancel()
             await asyncio.gather(taking, return_exceptions=True)
             if not is_done:
-                await eventually(locks, f"{key}-{ticks}", is_held=False)
+                await until_free(locks, f"{key}-{ticks}")
             ticks += 1 + ticks // 20  # where answers are slow the loop turns often, and it must come to an end
         assert ticks > 3, "it was cancelled at several places"
 
@@ -169,11 +169,11 @@ async def test_a_take_that_is_cancelled_late_is_undone(kind: str, redis_url: str
     """The answer is here, the caller is not: nobody would ever drop it."""
     async with locks_of(kind, redis_url, sqlite_url) as locks:
         taking = asyncio.create_task(locks.take(key, 60_000))
-        await eventually(locks, key, is_held=True)
+        await until(lambda: locks.is_held(key))
         if not taking.done():
             taking.cancel()
             await asyncio.gather(taking, return_exceptions=True)
-            await eventually(locks, key, is_held=False)
+            await until_free(locks, key)
 
 
 @pytest.mark.parametrize("kind", ON_A_LOOP)
@@ -187,7 +187,7 @@ async def test_a_cancelled_drop_drops_all_the_same(kind: str, redis_url: str, sq
                 await asyncio.sleep(0)
             dropping.cancel()
             await asyncio.gather(dropping, return_exceptions=True)
-            await eventually(locks, key, is_held=False)
+            await until_free(locks, key)
 
 
 # -- the extra ---------------------------------------------------------------------------------------------------

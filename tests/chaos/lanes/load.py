@@ -30,7 +30,7 @@ class LaneLoad:
     """Where the history is written."""
     seed: int = 0
     number: int = 0
-    """Of this process among those of its crew, from 1 on."""
+    """Of this process among those of its workers, from 1 on."""
     lanes: int = 100
     clients: int = 2
     partitions: int = 1

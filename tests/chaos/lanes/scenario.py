@@ -14,7 +14,6 @@ from pathlib import Path
 from inturn.errors import StoreUnavailable
 from tests.chaos import faults
 from tests.chaos.checker import Violation
-from tests.chaos.crew import Crew
 from tests.chaos.history import Recorder, now
 from tests.chaos.lanes.checker import check
 from tests.chaos.lanes.history import Found, Name, Told, read
@@ -24,6 +23,7 @@ from tests.chaos.lanes.sides import Side
 from tests.chaos.lanes.worker import idle_file
 from tests.chaos.proxy import Proxy
 from tests.chaos.scenario import LOOKS_WITHIN_S
+from tests.chaos.workers import Workers
 from tests.servers import PrivateRedis
 
 WORKERS = 6
@@ -140,10 +140,10 @@ class Run:
             if server is not None:
                 proxy = await stack.enter_async_context(Proxy(server.port))
                 behind = replace(behind, url=proxy.url)
-            crew = Crew(behind, self.workers, recorder, "tests.chaos.lanes.worker")
-            stack.callback(crew.destroy)
-            await crew.start()
-            clients = Crew(behind, load.clients, recorder, "tests.chaos.lanes.client", replaces=False)
+            workers = Workers(behind, self.workers, recorder, "tests.chaos.lanes.worker")
+            stack.callback(workers.destroy)
+            await workers.start()
+            clients = Workers(behind, load.clients, recorder, "tests.chaos.lanes.client", replaces=False)
             stack.callback(clients.destroy)
             await clients.start()
             load.end_at(now() + self.seconds)
@@ -154,7 +154,7 @@ class Run:
 
             watching = asyncio.create_task(self._watch(folder))
             stack.callback(watching.cancel)
-            field = faults.Field(load, crew, holder_pid, recorder, random.Random(self.seed), server, proxy)
+            field = faults.Field(load, workers, holder_pid, recorder, random.Random(self.seed), server, proxy)
             await faults.rage(field, scenario.strikes, scenario.every_s, self.seconds)
             if proxy is not None:
                 proxy.heal()
@@ -164,13 +164,13 @@ class Run:
             except TimeoutError as error:
                 found.bad_exits.append(f"clients: {error}")
                 clients.destroy()
-            await crew.steady()
-            await self._until_idle(crew, load)
+            await workers.steady()
+            await self._until_idle(workers, load)
             drained_s = await self._drain(side, load, found)
-            found.bad_exits += [f"worker {pid} ended with an error" for pid in crew.broken]
-            found.bad_exits += [f"worker {pid} does not end" for pid in crew.late(LEAVES_WITHIN_S)]
+            found.bad_exits += [f"worker {pid} ended with an error" for pid in workers.broken]
+            found.bad_exits += [f"worker {pid} does not end" for pid in workers.late(LEAVES_WITHIN_S)]
             try:
-                await crew.end()
+                await workers.end()
             except (RuntimeError, TimeoutError) as error:
                 found.bad_exits.append(str(error))
             if not found.left:
@@ -183,10 +183,10 @@ class Run:
         return found, drained_s
 
     @staticmethod
-    async def _until_idle(crew: Crew, load: LaneLoad) -> None:
+    async def _until_idle(workers: Workers, load: LaneLoad) -> None:
         """Inline turns that the workers have begun themselves come to their end."""
         gives_up_at = now() + IDLE_WITHIN_S
-        while not all(idle_file(load, pid).exists() for pid in crew.pids):
+        while not all(idle_file(load, pid).exists() for pid in workers.pids):
             if now() > gives_up_at:
                 return  # whoever is late is found by what it leaves
             await asyncio.sleep(0.05)

@@ -14,8 +14,9 @@ from inturn.errors import (
 from inturn.locks.quorum import Quorum
 from inturn.locks.quorum import lock as quorum_lock
 from inturn.store import clock
-from tests.locks.quorum.world import KEYS, MakeQuorum, ask, until, until_clean, votes
+from tests.locks.quorum.world import KEYS, MakeQuorum, ask, until_clean, votes
 from tests.servers import PrivateRedis
+from tests.waiting import until
 
 
 async def test_one_of_three_may_be_down(quorum: Quorum, servers: list[PrivateRedis]) -> None:

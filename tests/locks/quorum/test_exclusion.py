@@ -16,8 +16,9 @@ from inturn.errors import (
 from inturn.locks.quorum import Quorum
 from inturn.store.redis import scripts
 from tests.chaos.proxy import Proxy
-from tests.locks.quorum.world import KEYS, MakeQuorum, are_ready, ask, until, until_clean, votes
+from tests.locks.quorum.world import KEYS, MakeQuorum, are_ready, ask, until_clean, votes
 from tests.servers import PrivateRedis
+from tests.waiting import until
 
 
 async def test_a_holder_excludes_everyone_else(quorum: Quorum, other: Quorum, servers: list[PrivateRedis]) -> None:

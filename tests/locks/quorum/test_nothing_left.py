@@ -14,8 +14,9 @@ from inturn.locks.quorum import Quorum, QuorumLock
 from inturn.store.redis import scripts
 from inturn.store.redis.quorum.ballot import VERBS
 from tests.chaos.proxy import Connection, Proxy
-from tests.locks.quorum.world import KEYS, MakeQuorum, are_ready, ask, connections, ticks, until, until_clean, votes
+from tests.locks.quorum.world import KEYS, MakeQuorum, are_ready, ask, connections, ticks, until_clean, votes
 from tests.servers import PrivateRedis
+from tests.waiting import until
 
 
 async def test_split_votes_are_taken_back(quorum: Quorum, servers: list[PrivateRedis]) -> None:

@@ -14,9 +14,10 @@ from inturn.errors import (
 )
 from inturn.locks.quorum import Quorum
 from inturn.store import clock
-from tests.locks.quorum.world import KEYS, MakeQuorum, ask, until, until_clean, votes
+from tests.locks.quorum.world import KEYS, MakeQuorum, ask, until_clean, votes
 from tests.servers import PrivateRedis
 from tests.store.stopwatch import Stopwatch
+from tests.waiting import until
 
 
 async def test_a_lease_is_renewed_for_as_long_as_its_body_runs(quorum: Quorum, other: Quorum) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import redis
 
 from inturn.locks.quorum import Quorum
-from inturn.store import clock
 from inturn.store.redis.quorum.store import QuorumKeys
 from tests.servers import PrivateRedis
+from tests.waiting import until
 
 KEYS = QuorumKeys("inturn")
 MakeQuorum = Callable[..., Quorum]
@@ -35,13 +35,6 @@ def connections(servers: list[PrivateRedis]) -> list[int]:
 def are_ready(quorum: Quorum) -> bool:
     """Whether all servers are connected on this loop; nothing outside tells."""
     return all(server.is_ready for server in quorum._store._servers.here())
-
-
-async def until(is_true: Callable[[], object], within_s: float = 20) -> None:
-    deadline = clock.now() + within_s
-    while not is_true():
-        assert clock.now() < deadline, "it did not come true in time"
-        await asyncio.sleep(0.005)
 
 
 async def until_clean(servers: list[PrivateRedis], name: str, within_s: float = 20) -> None:

@@ -61,7 +61,7 @@ def a_send(number: int) -> Send:
 
 
 def send_words(number: int) -> list[Any]:
-    special = {"to": "", "key": "key", "is_fresh": 1, "rank": "1000", "rule": RULE.text()}
+    special = {"to": "", "key": "key", "is_fresh": 1, "rank": str(limits.MAX_PRIORITY), "rule": RULE.text()}
     return [special.get(name, f"{name} {number}") for name in names_of("lanes/commit", "SEND")]
 
 
@@ -117,7 +117,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "locks/release": {"token": "process#token"},
     "locks/extend": {"call_id": "random"},
     "locks/edges": {"owners...": ["o1", "o2"]},
-    "lanes/submit": {"rank": "1000", "call": "random", "rule": RULE.text()},
+    "lanes/submit": {"rank": str(limits.MAX_PRIORITY), "call": "random", "rule": RULE.text()},
     "lanes/begin": {"has_id": 1, "rule": RULE.text()},
     "lanes/commit": {"is_submitted": 1, "can": "\0can\0"},
     "lanes/fail": {"can": "\0can\0"},

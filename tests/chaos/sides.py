@@ -1,4 +1,4 @@
-"""The two locks behind one door, so that the load and the faults are the same for both."""
+"""The two locks behind one face, so that the load and the faults are the same for both."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Held(Protocol):
     def lost(self) -> bool: ...
 
 
-class Door(Protocol):
+class Side(Protocol):
     def lock(
         self, name: str, capacity: int, priority: int, wait_s: float | None
     ) -> AbstractAsyncContextManager[Held]: ...
@@ -44,7 +44,7 @@ class Door(Protocol):
     async def close(self) -> None: ...
 
 
-class InTurnDoor:
+class InTurnSide:
     def __init__(self, load: Load) -> None:
         settings = Settings(store_timeout=load.store_timeout_s)
         self.app = InTurn(load.url, namespace=load.namespace, settings=settings)
@@ -86,7 +86,7 @@ class Bare:
         await self._lock.release()
 
 
-class NaiveDoor:
+class NaiveSide:
     def __init__(self, load: Load) -> None:
         self._keys = open_keys(load)
         self._ttl_s = load.ttl_s
@@ -110,5 +110,5 @@ class NaiveDoor:
         await self._keys.close()
 
 
-def open_door(load: Load) -> Door:
-    return InTurnDoor(load) if load.lock == "inturn" else NaiveDoor(load)
+def open_side(load: Load) -> Side:
+    return InTurnSide(load) if load.lock == "inturn" else NaiveSide(load)

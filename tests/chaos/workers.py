@@ -21,7 +21,7 @@ STARTS_WITHIN_S = 120.0
 
 
 class Job(Protocol):
-    """What the processes of a crew are told to do."""
+    """What the processes of a run are told to do."""
 
     @property
     def folder(self) -> str: ...
@@ -29,7 +29,7 @@ class Job(Protocol):
     def as_json(self) -> str: ...
 
 
-class Crew:
+class Workers:
     """`size` processes of a module, each with its part of the job. Whoever dies is replaced, if it `replaces`."""
 
     def __init__(
