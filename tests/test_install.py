@@ -99,7 +99,7 @@ def test_the_first_example_of_the_readme_runs(plain: Plain) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, output.split("```")[0], "")
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 @pytest.mark.parametrize("words", [["demo"], ["demo", "policies"]])
 def test_the_demo_runs(plain: Plain, words: list[str]) -> None:
     done = plain.inturn(*words)

@@ -62,7 +62,7 @@ def check_summary(out: str) -> None:
         assert summary_of(table) in lines
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 def test_the_demo_plays_the_same_burst_under_each_policy(tmp_path: Path) -> None:
     out = played(folder=tmp_path)
     check_summary(out)
@@ -70,7 +70,7 @@ def test_the_demo_plays_the_same_burst_under_each_policy(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []  # it works in a folder of its own, and leaves nothing behind
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 async def test_the_demo_plays_on_the_store_that_it_is_given_and_cleans_up(tmp_path: Path, redis_url: str) -> None:
     check_summary(played("--fast", "--url", redis_url, folder=tmp_path))
     async with InTurn(redis_url, namespace="inturn-demo") as app:

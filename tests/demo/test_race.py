@@ -45,7 +45,7 @@ def numbers_of(out: str, label: str) -> list[float]:
     return [float(number) for number in re.findall(r"[\d.]+", line.removeprefix(label))]
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 @pytest.mark.timeout(120)
 def test_the_demo_shows_the_race_and_its_cure_within_15_seconds(tmp_path: Path) -> None:
     started_at, others_before_s = time.monotonic(), others_s()
