@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import APIResponse, Route, expect
 
 from inturn.agents.activity import Activity
 from tests.browser.chat import Chat, contentions
@@ -152,6 +152,34 @@ def test_messages_that_are_merged_without_a_word_before_stand_together(chat: Cha
     assert _said(chat)[-3:] == [
         ("user", "I am Ada Lovelace"), ("user", "ada@example.com"), ("assistant", "Both of you."),
     ]  # fmt: skip
+
+
+def test_merged_messages_stand_in_the_order_in_which_they_were_sent_whichever_response_comes_first(chat: Chat) -> None:
+    held: list[tuple[Route, APIResponse]] = []
+
+    def hold_back(route: Route) -> None:
+        if "Ada" in (route.request.post_data or ""):
+            held.append((route, route.fetch()))
+        else:
+            route.continue_()
+
+    chat.begin("merge")
+    chat.page.route("**/turns/stream", hold_back)
+    chat.agent.hold(after=1)
+    first = chat.write("Hello there")
+    expect(chat.page.locator("[data-draft]")).to_have_text(re.compile(r"\S"))
+    waiting = [chat.write_behind("I am Ada Lovelace"), chat.write_behind("ada@example.com")]
+    chat.agent.open()
+    chat.expect_state(first, "answered")
+    chat.expect_state(waiting[1], "answered")
+    while not held:  # the response to the other one; the test has a time limit
+        chat.page.wait_for_timeout(5)
+    route, response = held[0]
+    route.fulfill(response=response)
+    for each in waiting:
+        chat.expect_state(each, "merged")
+    mine = [text for who, text in _said(chat) if who == "user"]
+    assert mine == ["Hello there", "I am Ada Lovelace", "ada@example.com"]
 
 
 def _said(chat: Chat) -> list[tuple[str, str]]:

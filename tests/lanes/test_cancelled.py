@@ -16,7 +16,7 @@ from tests.conftest import MakeApp
 from tests.lanes.workbench import apart, working
 from tests.waiting import until, until_status, until_waiting
 
-OVER_S = 2.5
+OVER_S = 5.0
 """Longer than a busy machine lets a call wait, and short enough to be waited for."""
 
 
@@ -27,7 +27,7 @@ async def until_nothing_is_left(app: InTurn) -> None:
         registry = app.process.registry
         return registry.is_empty() and not (registry.waiting or registry.holding)
 
-    await until(is_empty, 25)
+    await until(is_empty, 40)
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ async def test_a_turn_can_be_cancelled_at_every_await(quick: InTurn, other: InTu
         try:
             await cancelled_at(number, when, count_up(quick, number))
         finally:
-            lane = await until_status(other, "k", "idle", within_s=12)
+            lane = await until_status(other, "k", "idle", within_s=30)
             assert lane.version - before in (0, 1)
             assert lane.state == ([1] * lane.version or None)
 
@@ -69,7 +69,7 @@ async def test_the_first_turn_of_an_app_can_be_cancelled_at_every_await(
         try:
             await cancelled_at(number, when, count_up(app, number))
         except Cancelled:
-            await until_status(other, "k", "idle", within_s=12)
+            await until_status(other, "k", "idle", within_s=30)
             async with asyncio.timeout(15), app.turn("k"):  # the app still works
                 pass
             raise
@@ -93,7 +93,7 @@ async def test_a_waiting_turn_can_be_cancelled_at_every_await(
         try:
             await asking
         finally:
-            lane = await until_status(other, "k", "idle", within_s=12)
+            lane = await until_status(other, "k", "idle", within_s=30)
             assert lane.state == ([1] * len(lane.state or []) or None)
 
     assert await at_every_await(attempt) >= 4
@@ -115,7 +115,7 @@ async def test_a_turn_that_rolls_back_can_be_cancelled_at_every_await(quick: InT
         try:
             await cancelled_at(number, when, roll_back())
         finally:
-            assert (await until_status(other, "k", "idle", within_s=12)).state is None
+            assert (await until_status(other, "k", "idle", within_s=30)).state is None
 
     assert await at_every_await(attempt) >= 2
     await until_nothing_is_left(quick)
@@ -180,7 +180,7 @@ async def test_a_worker_can_be_cancelled_at_every_await_and_hands_back_what_it_h
         if not done:
             task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        info = await until_status(other, "k", "idle", "ready", within_s=12)
+        info = await until_status(other, "k", "idle", "ready", within_s=30)
         assert info.waiting == 0 or info.messages[0].attempts == 0
         async with working(quick):
             assert await receipt.result(20) == 1, "the attempt that was cut off does not count"

@@ -13,6 +13,7 @@ export class Outbox {
   #writer = null;
   #draft = "";
   #isLeft = false;
+  #attempts = 0;
 
   /** `hooks`: `answered(response)`, and `over(problem, repeat)`, which returns true if it dealt with the problem. */
   constructor(log, conversation, hooks) {
@@ -47,6 +48,7 @@ export class Outbox {
   async #attempt(message) {
     const waits = this.isBusy && this.conversation.busy !== "reject";
     message.hasWaited = waits;
+    message.order = ++this.#attempts;
     message.shown.toEnd();
     message.shown.tell(waits ? "Waiting for its turn" : "Sending", waits ? "waiting" : "sending");
     message.shown.showTrouble();
@@ -119,14 +121,17 @@ export class Outbox {
       message.shown.element.remove(); // it is in the history that was restored, with its answer
       return;
     }
-    const together = [...(this.#turns.get(turn) ?? []), message];
+    // in the order in which they were sent: the responses of merged messages come in any order
+    const together = [...(this.#turns.get(turn) ?? []), message].sort((one, other) => one.order - other.order);
     this.#turns.set(turn, together);
     if (together.length === 1) {
       message.shown.tell(message.hasWaited ? "Answered after waiting for its turn" : "Answered", "answered");
       this.hooks.answered(response);
       return;
     }
-    together.at(-2).shown.element.after(message.shown.element);
+    const place = together.indexOf(message);
+    if (place > 0) together[place - 1].shown.element.after(message.shown.element);
+    else together[1].shown.element.before(message.shown.element);
     for (const one of together) one.shown.tell(`Merged: ${together.length} messages, one answer`, "merged");
   }
 
