@@ -148,6 +148,34 @@ async def test_cancelling_run_hands_back_what_runs_and_what_was_given(app: InTur
         assert [await receipt.result(20) for receipt in receipts] == [1, 1, 1]
 
 
+async def test_a_worker_that_is_cancelled_again_while_it_ends_hands_back_all_the_same_and_the_app_can_be_closed(
+    make_app: MakeApp, other: InTurn
+) -> None:
+    app, gate, is_cancelled, may_stop = make_app(), Gate(), asyncio.Event(), asyncio.Event()
+
+    @app.handler("h", key="k")
+    async def h(turn: Turn[Any]) -> None:
+        try:
+            await gate.pass_through()
+        finally:
+            is_cancelled.set()
+            await may_stop.wait()
+
+    await app.submit("h", 1)
+    running = asyncio.create_task(app.run())
+    await gate.reached.wait()
+    running.cancel()
+    await is_cancelled.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert not may_stop.is_set(), "it did not wait for the handler"
+    may_stop.set()
+    await asyncio.wait_for(app.close(), 20)
+    info = await until_status(other, "k", "ready")
+    assert (info.waiting, info.messages[0].attempts) == (1, 0)
+
+
 async def test_a_worker_that_was_handed_back_to_leaves_no_error_later(
     make_app: MakeApp, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -59,6 +59,7 @@ class Worker:
         self._looks_at = 0.0
         self._counted_at = 0.0
         self._counting: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._firsts = [0] * partitions
 
     def stop(self) -> None:
@@ -95,7 +96,9 @@ class Worker:
                 await self._round()
             await self._let_finish()
         finally:
-            await self._end()
+            # a second cancellation does not wait for it, but it goes on: whoever closes the app waits for `_ended`
+            self._ending = self._loop.create_task(self._end())
+            await asyncio.shield(self._ending)
 
     async def _round(self) -> None:
         self._woken.clear()
