@@ -264,7 +264,7 @@ async def test_drain_is_one_at_a_time(app: InTurn) -> None:
 
     await app.submit("inner", None)
     await drain(app)
-    assert "drained already" in str(seen[0])
+    assert "already being drained" in str(seen[0])
     assert await drain(app) == []
 
 

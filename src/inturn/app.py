@@ -41,13 +41,13 @@ BACKOFF = (1.0, 60.0)
 
 
 class InTurn:
-    """The entry point. It may be made anywhere, even at import time, and connects when it is first used.
+    """The entry point. Create it anywhere, even at import time: it connects when it is first used.
 
     Args:
         url: `sqlite:///file.db`, `redis://…`, `rediss://…`, `unix://…`, `redis+sentinel://…` or `redis+cluster://…`.
             Default: `INTURN_URL` or `REDIS_URL`, else `sqlite:///inturn.db`.
-        namespace: apps with different namespaces on one store do not see each other. Default: `INTURN_NAMESPACE`,
-            else "inturn".
+        namespace: apps with different namespaces on one store do not see each other. 1 to 64 letters, digits or any of
+            _ . -  Default: `INTURN_NAMESPACE`, else "inturn".
         replicas: submits and commits are acknowledged only when this many replicas of the Redis server have them.
             Default: `INTURN_REPLICAS`, else 0.
         settings: used instead of the environment.
@@ -108,7 +108,7 @@ class InTurn:
             wait: seconds to wait; `None` for as long as it takes, 0 not at all. Default: `None`.
             priority: -1000 to 1000; higher goes first. Default: 0.
             renew: `False`: the lease ends `ttl` seconds after its grant in any case. Default: `True`.
-            max_life: seconds after which a renewed lease ends at the latest. Default: no limit.
+            max_life: the most seconds that a renewed lease may live. Default: no limit.
             owner: who holds it, across processes too. Default: the current task.
             reentrant: the owner may take it again; the outermost block releases it. Default: `False` (`AlreadyHeld`).
         """
@@ -145,7 +145,10 @@ class InTurn:
         *,
         owner: str | None = None,
     ) -> ReadWriteLock:
-        """Many readers or one writer. A reader that comes after a waiting writer waits behind it."""
+        """Many readers or one writer. A reader that comes after a waiting writer waits behind it.
+
+        `ttl`, `wait`, `priority` and `owner` are as for `lock`.
+        """
         return ReadWriteLock(self.process, name, self._ttl(ttl), wait, priority=priority, owner=owner)
 
     def lock_all(
@@ -157,7 +160,10 @@ class InTurn:
         *,
         owner: str | None = None,
     ) -> LockSet:
-        """All of these names or none. Everybody takes them in the same order, so two sets cannot block each other."""
+        """All of these names or none. Everybody takes them in the same order, so two sets cannot block each other.
+
+        `ttl`, `priority` and `owner` are as for `lock`, and so is `wait`, which counts for all of them together.
+        """
         return LockSet(self.process, names, self._ttl(ttl), wait, priority=priority, owner=owner)
 
     def handler(
@@ -190,7 +196,7 @@ class InTurn:
         version: int = 1,
         shares: str | Callable[[Any], str] | None = None,
     ) -> Callable[[F], F]:
-        """Register the function that runs the messages of a name. Durations are seconds, or a `timedelta`.
+        """Register the function that runs the messages of this handler. Durations are seconds, or a `timedelta`.
 
         Handlers whose keys are equal share the lane: its order, its state, and one turn at a time for all of them.
 
@@ -319,7 +325,7 @@ class InTurn:
 
         Args:
             key: the lane.
-            message_id: text or a number. If that message runs already, or was committed before, `DuplicateMessage`
+            message_id: text or a number. If that message is running, or was committed before, `DuplicateMessage`
                 carries its receipt. Default: every turn is new.
             busy: "wait" or "queue": wait in order. "reject": `LaneBusy` at once. "interrupt": wait, but end the running
                 turn, if that one allows it. Default: "wait".

@@ -24,7 +24,7 @@ def name(value: object, field: str = "name") -> str:
     except UnicodeEncodeError as error:
         raise ArgumentError(field, f"is not valid text: {error}", value) from None
     if size > MAX_NAME_BYTES:
-        raise ArgumentError(field, f"is {size} bytes long, at most {MAX_NAME_BYTES} are allowed", value[:40] + "…")
+        raise ArgumentError(field, f"is {size} bytes long; at most {MAX_NAME_BYTES} are allowed", value[:40] + "…")
     if "\0" in value:
         raise ArgumentError(field, "must not contain NUL", value)
     return value

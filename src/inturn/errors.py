@@ -1,4 +1,4 @@
-"""Every error that inturn raises on purpose. A backend's own exception never leaves the store.
+"""The errors that callers meet. A backend's own exception never leaves the store.
 
 InTurnError
 ├── ArgumentError          an argument is invalid; names the field (also ValueError)
@@ -12,7 +12,7 @@ InTurnError
 ├── LockError
 │   ├── LockTimeout        not granted within `wait`; plain, retryable
 │   ├── LockMismatch       the name is in use with another capacity
-│   ├── AlreadyHeld        this owner holds the name already (see `reentrant=True`)
+│   ├── AlreadyHeld        this owner already holds the name (see `reentrant=True`)
 │   ├── NotHeld            releasing or extending what is not held
 │   ├── LeaseLost          the lease ended while a body or turn was running
 │   │   └── Interrupted    by a newer message of its lane
@@ -26,6 +26,7 @@ InTurnError
 │   ├── UnknownConversation   there is none of this id, or it is someone else's
 │   ├── SessionCompleted   the workflow is completed; it takes no more turns
 │   ├── CardNotAllowed     the definition lists no such card or action
+│   ├── ChatMoved          a message that a write was to settle is already settled; read the chat again
 │   └── GraphTooDeep       a graph went from node to node without end
 └── LaneError
     ├── UnknownHandler     no handler of this name is registered here
@@ -33,11 +34,11 @@ InTurnError
     │   └── TooLarge       it is over the limit
     ├── LaneBusy           the lane is busy, and the policy is `reject`
     ├── LaneTimeout        the turn did not begin within `wait`
-    ├── MailboxFull        too many messages wait
-    ├── DuplicateMessage   an inline turn for a message that runs or ran already; carries its receipt
+    ├── MailboxFull        too many messages are waiting
+    ├── DuplicateMessage   an inline turn for a message that is running or has run; carries its receipt
     ├── OwnLane            a turn waits for its own lane, which could never end
     ├── StateMismatch      the stored state does not fit its schema; the lane is parked
-    ├── HandlerTimeout     the handler ran into its time limit
+    ├── HandlerTimeout     the handler reached its time limit
     ├── HandlerFailed      the message is a dead letter; carries its errors
     ├── Superseded         the message will not run: a newer one took its place
     ├── MessageCancelled   the message will not run: it was cancelled
@@ -65,6 +66,7 @@ __all__ = [
     "ArgumentTypeError",
     "BadMessage",
     "CardNotAllowed",
+    "ChatMoved",
     "CommitUnknown",
     "ConversationError",
     "ConversationLockError",
@@ -193,8 +195,8 @@ class LockMismatch(LockError):
 
     def __init__(self, name: str, asked: int, found: int) -> None:
         super().__init__(
-            f"{name!r} is in use with a capacity of {found}, and {asked} was asked for: "
-            "use one kind of lock (and one number of permits) for one name"
+            f"{name!r} is in use with a capacity of {found}, but {asked} was asked for: "
+            "use one kind of lock (and one number of permits) per name"
         )
         self.name = name
         self.asked = asked
@@ -248,7 +250,7 @@ class ConversationLockError(LockError):
     """The conversation's lock is held by someone else."""
 
     def __init__(self, conversation_id: str) -> None:
-        super().__init__(f"conversation {conversation_id!r} is being answered already; try again later")
+        super().__init__(f"conversation {conversation_id!r} is already being answered; try again later")
         self.conversation_id = conversation_id
 
 
@@ -302,6 +304,15 @@ class CardNotAllowed(ConversationError):
         self.card_id = card_id
 
 
+class ChatMoved(ConversationError):
+    """A message that a write to a chat was to settle is already settled. Read the chat again, and decide again."""
+
+    def __init__(self, conversation_id: str, message_id: str) -> None:
+        super().__init__(f"message {message_id!r} of conversation {conversation_id!r} has already been settled")
+        self.conversation_id = conversation_id
+        self.message_id = message_id
+
+
 class GraphTooDeep(ConversationError):
     """A project's graph went from node to node without ever waiting. `path` lists the nodes it went through."""
 
@@ -321,7 +332,7 @@ class UnknownHandler(LaneError):
     """No handler of this name is registered in this process."""
 
     def __init__(self, name: str, known: list[str]) -> None:
-        there_are = f"known: {', '.join(known)}" if known else "there are none: decorate one with @app.handler(…)"
+        there_are = f"known: {', '.join(known)}" if known else "there are none: register one with @app.handler(…)"
         super().__init__(f"no handler {name!r} is registered here; {there_are}")
         self.name = name
 
@@ -340,14 +351,14 @@ class TooLarge(BadMessage):
 
     def __init__(self, what: str, size: int, limit: int) -> None:
         super().__init__(
-            f"{what} is {size} bytes long, at most {limit} are allowed; store it elsewhere, and send a reference to it"
+            f"{what} is {size} bytes long; at most {limit} are allowed: store it elsewhere, and send a reference to it"
         )
         self.size = size
         self.limit = limit
 
 
 class LaneBusy(LaneError):
-    """The lane is busy: it is held, messages wait, or it is stopped."""
+    """The lane is busy: it is held, messages are waiting, or it is stopped."""
 
     def __init__(self, key: str, holder: str | None, since_s: float, waiting: int, stopped: str = "") -> None:
         if stopped:
@@ -377,16 +388,16 @@ class MailboxFull(LaneError):
     """The mailbox of this lane is full."""
 
     def __init__(self, key: str, waiting: int) -> None:
-        super().__init__(f"lane {key!r} is full: {waiting} messages wait; try again later, or raise max_waiting")
+        super().__init__(f"lane {key!r} is full: {waiting} messages are waiting; try again later, or raise max_waiting")
         self.key = key
         self.waiting = waiting
 
 
 class DuplicateMessage(LaneError):
-    """This message runs already, or was committed before: `await error.receipt.result()` is its first result."""
+    """This message is running, or was committed before: `await error.receipt.result()` returns its first result."""
 
     def __init__(self, key: str, message_id: str, receipt: Receipt) -> None:
-        super().__init__(f"lane {key!r} has message {message_id!r} already; its receipt has the first result")
+        super().__init__(f"lane {key!r} already has message {message_id!r}; its receipt has the first result")
         self.key = key
         self.message_id = message_id
         self.receipt = receipt

@@ -45,9 +45,9 @@ acquisitions = Counter("inturn_lock_acquisitions", "Lock requests by how they en
 acquired = acquisitions.labels("granted")
 wait_seconds = Times("inturn_lock_wait_seconds", "From the request for a lock to its grant.")
 hold_seconds = Times("inturn_lock_hold_seconds", "From grant to release.")
-lost = Counter("inturn_lock_lost", "Leases that ended under their holder.", ["why"])
+lost = Counter("inturn_lock_lost", "Leases lost while they were held.", ["why"])
 
-messages = Counter("inturn_messages", "Messages by how they were taken.", ["outcome"])
+messages = Counter("inturn_messages", "Messages by what happened when they were submitted.", ["outcome"])
 messages_accepted = messages.labels("accepted")
 turns = Counter("inturn_turns", "Turns by how they ended.", ["outcome"])
 turns_committed = turns.labels("committed")
@@ -64,7 +64,7 @@ dead_letters = Gauge("inturn_dead_letters", "Messages that failed for good.")
 
 agent_calls = Counter("inturn_agent_calls", "Calls of agents by how they ended.", ["agent", "outcome"])
 agent_seconds = Times("inturn_agent_seconds", "How long an agent took for a call, without the time its reader took.")
-agent_breaker_open = Gauge("inturn_agent_breaker_open", "Whether an agent is left alone after failures.", ["agent"])
+agent_breaker_open = Gauge("inturn_agent_breaker_open", "1 while the agent's circuit breaker is open.", ["agent"])
 
 beats = Counter("inturn_renewals", "Heartbeats: each renews every lease of the process.", ["outcome"])
 beats_confirmed = beats.labels("confirmed")

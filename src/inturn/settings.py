@@ -10,7 +10,7 @@ import difflib
 import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -33,10 +33,11 @@ STORE_SCHEMES = (
     "sqlite", "redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster",
 )  # fmt: skip
 
-AGENTS = ("offline", "openai", "copilot_studio")
+AgentName = Literal["offline", "openai", "copilot_studio"]
+AGENTS: tuple[AgentName, ...] = get_args(AgentName)
 
 NOT_A_SETTING = "INTURN_REDIS_SERVER"
-"""For tests and benchmarks, which read it themselves. Whoever has set it can run inturn all the same."""
+"""For tests and benchmarks, which read it themselves. It is no error to have it set."""
 
 
 def mask(text: str) -> str:
@@ -96,7 +97,7 @@ Replicas = Annotated[int, Field(ge=0, le=100), _must("be a whole number from 0 t
 StoreUrl = Annotated[str, _url(*STORE_SCHEMES), _must(_schemes(STORE_SCHEMES))]
 HttpUrl = Annotated[str, _url("http", "https", needs_host=True), _must(_schemes(("http", "https")))]
 AgentNames = Annotated[
-    tuple[Literal["offline", "openai", "copilot_studio"], ...],
+    tuple[AgentName, ...],
     Field(min_length=1),
     BeforeValidator(lambda value: [name.strip() for name in value.split(",")] if isinstance(value, str) else value),
     AfterValidator(_all_different),

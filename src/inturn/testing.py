@@ -101,7 +101,7 @@ async def drain(app: InTurn, *, limit: int = 1000, raise_errors: bool = False) -
     runtime = app.runtime
     max_turns = arguments.whole(limit, "limit", 1, 1_000_000)
     if runtime in _draining:
-        raise RuntimeError("this app is being drained already; await one drain after another, outside of handlers")
+        raise RuntimeError("this app is already being drained; await one drain after another, outside of handlers")
     _draining.add(runtime)
     try:
         await runtime.process.ready()

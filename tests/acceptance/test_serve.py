@@ -76,7 +76,7 @@ async def test_a_person_walks_through_the_shipped_workflow(serve: Serve) -> None
     served = serve()
     assert "store sqlite:///inturn.db" in served.line
     assert "agent offline" in served.line
-    assert 'the local user "local" is assumed' in served.line
+    assert 'no API keys: serves this machine only, as user "local"' in served.line
     async with served.client() as client:
         assert (await client.get("/healthz")).json() == {"status": "ok"}
         assert (await client.get("/readyz")).status_code == 200

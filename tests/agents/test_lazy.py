@@ -15,7 +15,7 @@ from tests.agents.provider import Provider
 
 def test_importing_the_agents_imports_no_package_of_a_provider() -> None:
     code = (
-        "import sys, inturn.agents, inturn.agents.from_settings\n"
+        "import sys, inturn.agents, inturn.agents.factory\n"
         "packages = {name.split('.')[0] for name in sys.modules}\n"
         "print(sorted(packages & {'openai', 'microsoft_agents', 'aiohttp', 'httpx', 'httpx2'}))"
     )

@@ -27,7 +27,7 @@ def test_a_whole_intake_can_be_typed(chat: Chat) -> None:
     chat.expect_percent(99)
     chat.say(ANSWERS[-1])
     chat.expect_percent(100)
-    expect(chat.page.get_by_text("This conversation is completed.")).to_be_visible()
+    expect(chat.page.get_by_text("This workflow is completed.")).to_be_visible()
     expect(chat.field).to_be_hidden()
     expect(chat.log.locator("form.card fieldset.card-fields:enabled")).to_have_count(0)
     expect(chat.page.get_by_role("button", name="Start again")).to_be_focused()
@@ -195,7 +195,7 @@ def test_what_was_said_on_another_device_is_shown_when_the_page_is_looked_at_aga
     chat.expect_collected(name="Ada Lovelace")
     chat.page.request.post(f"{chat.server.url}/api/v1/workflows/{conversation}/complete")
     chat.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    expect(chat.page.get_by_text("This conversation is completed.")).to_be_visible()
+    expect(chat.page.get_by_text("This workflow is completed.")).to_be_visible()
 
 
 def test_a_message_that_a_reload_cut_off_is_answered_once(chat: Chat) -> None:

@@ -91,7 +91,7 @@ def test_a_conversation_that_was_completed_elsewhere_is_shown_so(chat: Chat) -> 
     )
     chat.field.fill("I am Ada Lovelace")
     chat.field.press("Enter")  # its bubble is there only until the server has answered
-    expect(chat.page.get_by_text("This conversation is completed.")).to_be_visible()
+    expect(chat.page.get_by_text("This workflow is completed.")).to_be_visible()
     expect(chat.mine).to_have_count(0)
 
 
@@ -137,7 +137,7 @@ class TestWithKeys:
     ) -> None:
         chat = Chat(page, server)
         page.goto(server.url)
-        dialog = page.get_by_role("dialog", name="This server asks for an API key")
+        dialog = page.get_by_role("dialog", name="This server needs an API key")
         key = dialog.get_by_label("API key", exact=True)
         expect(key).to_be_focused()
         key.fill("some-wrong-key-that-is-long")

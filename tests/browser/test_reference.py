@@ -76,7 +76,7 @@ class TestWithKeys:
             yield server
 
     def test_a_key_is_sent_with_what_is_tried(self, docs: Page) -> None:
-        docs.get_by_label("API key, if the server asks for one").fill("a-key-of-sixteen-or-more")
+        docs.get_by_label("API key, if the server needs one").fill("a-key-of-sixteen-or-more")
         listing = docs.locator("[data-operation='get /api/v1/workflow-definitions']")
         listing.get_by_text("Try it").click()
         listing.get_by_role("button", name="Send").click()

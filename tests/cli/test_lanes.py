@@ -164,7 +164,7 @@ def test_clear_asks_in_a_terminal(shop: Shop, answer: str, code: int) -> None:
     shop.submit("a")
     got, _, err = in_terminal(shop.command("clear", "user:1", "--json"), answer)
     assert got == code
-    assert "user:1 has 1 message waiting, and no state. Remove it all for good? [y/N]" in err
+    assert "user:1 has 1 message waiting, and no state. Delete all of it for good? [y/N]" in err
     assert shop.app.lanes.inspect("user:1").waiting == (0 if code == 0 else 1)
 
 

@@ -104,7 +104,7 @@ def test_a_play_that_is_not_as_the_docs_say_is_not_hidden(monkeypatch: pytest.Mo
     monkeypatch.setattr("inturn.demo.policies.SAME_BURST", (wrong,))
     out = StringIO()
     assert show_policies(Screen(out, width=100)) == 0
-    assert "reject: not as its table says" in out.getvalue()
+    assert "reject: not the expected outcome" in out.getvalue()
 
 
 def test_a_store_that_is_away_is_one_sentence() -> None:

@@ -77,7 +77,7 @@ def test_every_tenant_that_is_taken_can_have_lanes(tmp_path: Path, tenant: str) 
 def test_every_wrong_line_is_named_at_once(tmp_path: Path) -> None:
     told = refused(tmp_path, f"short ada acme\n{ONE} ada acme\n{ONE} bob acme\n")
     assert [line.split(": ")[0][-1] for line in told.splitlines()] == ["1", "3"]
-    assert told.endswith("the key is listed already, further up")
+    assert told.endswith("the key is already listed above")
 
 
 def test_a_file_that_gives_no_keys_is_refused(tmp_path: Path) -> None:

@@ -77,7 +77,8 @@ TOLD: list[tuple[BaseException, Told]] = [
 # roots that nobody raises, and what can only be a fault of the server: its set-up, or its code
 OURS: set[type[errors.InTurnError]] = {
     errors.InTurnError, errors.SettingsError, errors.MissingExtra, errors.DefinitionError, errors.LockError,
-    errors.LockMismatch, errors.AlreadyHeld, errors.NotHeld, errors.ConversationError, errors.LaneError,
+    errors.LockMismatch, errors.AlreadyHeld, errors.NotHeld, errors.ConversationError, errors.ChatMoved,
+    errors.LaneError,
     errors.UnknownHandler, errors.HandlerSignal,
 }  # fmt: skip
 

@@ -14,7 +14,8 @@ from pydantic import ValidationError
 import inturn
 from inturn import app, errors
 from inturn.http import body_limit, problems
-from inturn.http.idempotency import request
+from inturn.http.exception_handlers import problem_of
+from inturn.http.idempotency import middleware, request
 from inturn.http.problems import CATALOGUE, Kind, Problem, documented
 from inturn.visitors.bodies import MessageIn
 from inturn.visitors.graph import walk
@@ -113,14 +114,38 @@ def test_a_description_shows_each_problem_under_its_status() -> None:
     [
         ("unknown-conversation", errors.UnknownConversation("9f3c")),
         ("session-completed", errors.SessionCompleted("9f3c")),
+        ("card-not-allowed", errors.CardNotAllowed("other", "workflow 'support_intake' has no such card")),
         ("superseded", errors.Superseded("conversation:9f3c", "m1")),
         ("agent-unavailable", errors.AgentUnavailable("openai", "cannot be reached", "connection refused")),
+        ("agent-rejected", errors.AgentRejected("openai", "was refused", "invalid model")),
         ("agent-timeout", errors.AgentTimeout("openai", "did not finish within 120 s")),
         ("definition-missing", errors.DefinitionMissing("9f3c", "intake")),
+        ("graph-too-deep", errors.GraphTooDeep(["a", "b", "a"], walk.MAX_STEPS)),
     ],
 )
 def test_the_example_of_a_problem_in_an_errors_own_words_is_what_the_error_says(code: str, error: Exception) -> None:
-    assert CATALOGUE[code].detail == str(error)
+    found = problem_of(error)
+    assert found is not None
+    assert CATALOGUE[code].detail == found.detail
+
+
+@pytest.mark.parametrize("kind", CATALOGUE.values(), ids=lambda kind: kind.code)
+def test_a_detail_is_made_of_sentences(kind: Kind) -> None:
+    if kind.code in ("invalid-request", "http-error"):  # a field with what is wrong with it; what a framework says
+        return
+    assert kind.detail.endswith(".")
+    assert not kind.detail[0].islower()
+
+
+def test_what_cannot_be_replayed_is_told_in_the_words_of_the_catalogue() -> None:
+    assert middleware._not_replayable("it was a stream").detail == CATALOGUE["not-replayable"].detail
+
+
+def test_a_fault_does_not_claim_that_nothing_was_saved() -> None:
+    """It is sent for any error that nobody foresaw, also for one that came after the commit."""
+    told = CATALOGUE["internal-error"].detail
+    assert "may or may not have taken effect" in told
+    assert "nothing was" not in told.lower()
 
 
 LIMITS = {

@@ -115,7 +115,7 @@ async def test_a_full_mailbox_refuses_and_takes_again_when_it_is_not(app: InTurn
 
     await app.submit("h", 1)
     last = await app.submit("h", 2)
-    with pytest.raises(MailboxFull, match="2 messages wait"):
+    with pytest.raises(MailboxFull, match="2 messages are waiting"):
         await app.submit("h", 3)
     assert (await app.lanes.inspect("k")).waiting == 2
     async with working(app):

@@ -90,7 +90,7 @@ async def test_new_fields_with_defaults_fit_an_older_state(app: InTurn) -> None:
 async def test_a_list_where_a_dict_was_is_a_mismatch(app: InTurn) -> None:
     async with app.turn("k", state=dict) as turn:
         turn.state["x"] = 1
-    with pytest.raises(StateMismatch, match="a list was expected, and a dict is there"):
+    with pytest.raises(StateMismatch, match="expected a list, got a dict"):
         async with app.turn("k", state=list):
             raise AssertionError("unreachable")
 

@@ -85,12 +85,12 @@ async def test_a_bad_option_is_named(app: InTurn, options: dict[str, Any], error
 
 async def test_a_name_is_registered_once(app: InTurn) -> None:
     app.handler("h", key="k")(nothing)
-    with pytest.raises(ValueError, match="name='h': a handler of this name is registered already"):
+    with pytest.raises(ValueError, match="name='h': a handler of this name is already registered"):
         app.handler("h", key="k")(nothing)
 
 
 async def test_what_cannot_be_called_is_refused(app: InTurn) -> None:
-    with pytest.raises(ArgumentTypeError, match="handler=5: must be a function of a turn, to be registered as 'h'"):
+    with pytest.raises(ArgumentTypeError, match=r"handler=5: must be a function that takes a turn \(registering 'h'\)"):
         app.handler("h", key="k")(5)  # type: ignore[type-var]
 
 

@@ -131,7 +131,7 @@ async def test_a_turn_is_entered_once(app: InTurn) -> None:
     turn = app.turn("k")
     async with turn:
         pass
-    with pytest.raises(RuntimeError, match="entered once"):
+    with pytest.raises(RuntimeError, match="entered only once"):
         async with turn:
             raise AssertionError("unreachable")
 

@@ -68,7 +68,9 @@ def test_a_handler_has_one_policy_and_its_name_is_known(registering: InTurn, bus
 
 @pytest.mark.parametrize("busy", ["reject", "drop"])
 def test_unless_newer_makes_no_sense_where_nothing_waits(registering: InTurn, busy: Any) -> None:
-    with pytest.raises(ValueError, match=rf"unless_newer: with busy='{busy}' nothing newer ever waits"):
+    with pytest.raises(
+        ValueError, match=rf"unless_newer: cannot be combined with busy='{busy}': no message ever waits"
+    ):
         registering.handler("h", key="k", busy=busy, unless_newer=True)(run)
 
 
@@ -222,9 +224,9 @@ async def test_the_plain_key_of_an_inline_turn_is_text(redis_url: str, namespace
 
 async def test_new_messages_and_commit_are_for_handlers(app: InTurn) -> None:
     async with app.turn("k") as turn:
-        with pytest.raises(TypeError, match=r"new_messages\(\) is for the turns of handlers"):
+        with pytest.raises(TypeError, match=r"new_messages\(\) works only in a handler's turn"):
             await turn.new_messages()
-        with pytest.raises(TypeError, match=r"commit\(\) is for the turns of handlers"):
+        with pytest.raises(TypeError, match=r"commit\(\) works only in a handler's turn"):
             await turn.commit()
 
 

@@ -153,7 +153,7 @@ async def test_a_send_of_a_turn_that_is_over_is_refused(app: InTurn) -> None:
 async def test_a_lane_of_sends_whose_key_would_be_too_long_is_refused_and_nothing_is_sent(app: InTurn) -> None:
     note(app)
     key = "k" * 510
-    with pytest.raises(ValueError, match=r"key=.*is 515 bytes long, at most 512 are allowed"):
+    with pytest.raises(ValueError, match=r"key=.*is 515 bytes long; at most 512 are allowed"):
         async with app.turn(key, state=list) as turn:
             turn.state.append(1)
             turn.send("note", 1)

@@ -86,7 +86,7 @@ async def test_a_bad_body_is_told_to_the_handler_that_asked(app: InTurn, make_ap
         assert await good.result(20) == [["b"]]
         with pytest.raises(HandlerFailed, match="does not fit"):
             await bad.result(20)
-    assert "a list was expected" in told[0]
+    assert "expected a list" in told[0]
 
 
 async def test_a_turn_that_was_lost_takes_nothing(app: InTurn, other: InTurn) -> None:

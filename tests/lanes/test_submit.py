@@ -116,7 +116,7 @@ async def test_a_message_accepted_before_any_worker_begins_waits_for_one(app: In
         ({"user": 1, "x": object()}, {}, BadMessage, "the body cannot be written as JSON"),
         ({"user": 1, "x": b"\xff"}, {}, BadMessage, "the body cannot be written as JSON"),
         ({"user": 1, "x": "\ud800"}, {}, BadMessage, "the body cannot be written as JSON"),
-        ({"user": 1, "x": "y" * 300_000}, {}, TooLarge, "the body is 300.* bytes long, at most 262144"),
+        ({"user": 1, "x": "y" * 300_000}, {}, TooLarge, "the body is 300.* bytes long; at most 262144"),
     ],
 )
 async def test_bad_input_is_named_and_nothing_is_written(
@@ -177,7 +177,7 @@ async def test_every_way_of_taking_a_message_is_counted_and_logged(
     await app.submit("h", {"id": 1})
     assert "submit key=k handler=h id=1 ahead=0" in caplog.text
     await app.submit("h", {"id": 1})
-    assert "duplicate key=k handler=h id=1: it waits or runs" in caplog.text
+    assert "duplicate key=k handler=h id=1: it is waiting or running" in caplog.text
     async with working(app):
         await (await app.submit("h", {"id": 1})).result(20)
         await app.submit("h", {"id": 1})

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
+from typing import Any
 
 import pytest
 
 from inturn.errors import MissingExtra, SettingsError
+from inturn.settings import STORE_SCHEMES, load_settings
 from inturn.store.open import open_store
 from inturn.store.redis.store import RedisStore
 from inturn.store.sqlite.store import SqliteStore
@@ -46,9 +48,9 @@ def test_a_cluster_has_more_partitions_unless_it_is_told_how_many() -> None:
     assert open_store("redis://localhost", "h:1:x").partitions == 1
 
 
-@pytest.mark.parametrize("replicas", [-1, 1000])
-def test_a_bad_number_of_replicas_is_refused(replicas: int) -> None:
-    with pytest.raises(SettingsError, match=f"replicas {replicas}: must be from 0"):
+@pytest.mark.parametrize("replicas", [-1, 1000, 1.5])
+def test_a_bad_number_of_replicas_is_refused(replicas: Any) -> None:
+    with pytest.raises(SettingsError, match=f"replicas {replicas}: must be a whole number from 0 to 100"):
         open_store("redis://localhost", "h:1:x", replicas=replicas)
 
 
@@ -74,15 +76,32 @@ def test_an_unknown_scheme_is_refused_with_the_known_ones_and_without_the_passwo
         assert "'mysql'" in str(refused.value)
 
 
-@pytest.mark.parametrize("namespace", ["", "a:b", "a b", "a\n", "{a}", "a/b", "..\\x", "\0", "x" * 65])
+@pytest.mark.parametrize("namespace", ["", "a:b", "a b", "a\n", "{a}", "a/b", "..\\x", "\0", "ä!*", "\ud800", "x" * 65])
 def test_a_bad_namespace_is_refused(namespace: str, sqlite_url: str) -> None:
     for url in (sqlite_url, "redis://localhost"):
-        with pytest.raises(SettingsError, match="namespace"):
+        with pytest.raises(SettingsError, match=r"^namespace .*: must be 1 to 64 letters, digits or any of _ \. -$"):
             open_store(url, "h:1:x", namespace=namespace)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("namespace", "ä!*"), ("namespace", "a:b"), ("partitions", 1025), ("replicas", 101)]
+)
+def test_an_argument_is_refused_in_the_words_in_which_its_variable_is_refused(name: str, value: object) -> None:
+    with pytest.raises(SettingsError) as as_argument:
+        open_store("redis://localhost", "h:1:x", **{name: value})  # type: ignore[arg-type]
+    with pytest.raises(SettingsError) as as_variable:
+        load_settings({f"INTURN_{name.upper()}": str(value)})
+    assert str(as_argument.value).split(": must")[1] == str(as_variable.value).split(": must")[1]
+
+
+def test_every_scheme_of_the_settings_opens_a_store(sqlite_url: str) -> None:
+    for scheme in STORE_SCHEMES:
+        url = sqlite_url if scheme == "sqlite" else f"{scheme}://localhost/0"
+        assert open_store(url, "h:1:x").process == "h:1:x"
 
 
 @pytest.mark.parametrize("partitions", [0, -1, 1025])
 def test_a_bad_number_of_partitions_is_refused(partitions: int, sqlite_url: str) -> None:
     for url in (sqlite_url, "redis://localhost"):
-        with pytest.raises(SettingsError, match=f"partitions {partitions}: must be from 1 to 1024"):
+        with pytest.raises(SettingsError, match=f"partitions {partitions}: must be a whole number from 1 to 1024"):
             open_store(url, "h:1:x", partitions=partitions)

@@ -324,7 +324,7 @@ def test_a_turn_is_entered_once(app: sync.InTurn) -> None:
     once = app.turn("k")
     with once:
         pass
-    with pytest.raises(RuntimeError, match="entered once"), once:
+    with pytest.raises(RuntimeError, match="entered only once"), once:
         pass
 
 

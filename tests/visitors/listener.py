@@ -7,7 +7,6 @@ import contextlib
 import json
 import socket
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import httpx
@@ -17,6 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
 from inturn.errors import InTurnError, LaneBusy, UnknownConversation
+from inturn.http.caller import Caller
 from inturn.visitors.responder import VisitorResponder
 from inturn.visitors.routes import visitor_routes
 
@@ -73,13 +73,7 @@ async def listening(base: str, path: str = "/conversations/c1/events", **headers
         yield Listener(response)
 
 
-@dataclass
-class Caller:
-    user_id: str
-    tenant_id: str
-
-
-async def caller(x_tenant: str = Header("")) -> Caller:
+def caller(x_tenant: str = Header("")) -> Caller:
     return Caller("u1", x_tenant)
 
 

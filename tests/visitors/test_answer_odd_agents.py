@@ -29,7 +29,7 @@ async def test_half_a_character_costs_nobody_the_answer(app: InTurn, agent: Reco
             if event.what == "commit":
                 break
             chunks += [event.data] if event.what == "chunk" else []
-    assert chunks[-1]["token"] == "half ?"
+    assert chunks[-1]["text"] == "half ?"
     assert (await chat_of(responder)).messages[-1].text == "whole ?"
 
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic_core import to_json
 
 from inturn import InTurn
-from inturn.errors import MailboxFull, TooLarge, UnknownConversation
+from inturn.errors import ChatMoved, MailboxFull, TooLarge, UnknownConversation
 from inturn.testing import ManualClock, app_for_tests
 from inturn.visitors.answer import MAX_ANSWER
 from inturn.visitors.chat import (
@@ -19,7 +19,6 @@ from inturn.visitors.chat import (
     MAX_METADATA,
     Change,
     Chat,
-    ChatMoved,
     Known,
     LaneConversations,
     NewAnswer,

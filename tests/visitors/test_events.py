@@ -29,7 +29,11 @@ async def test_typing_tokens_and_the_answer(front: VisitorResponder, back: Visit
         await drain(back.app, raise_errors=True)
         heard = await events.take(4)
     assert [(each.event, each.id) for each in heard] == [("typing", ""), ("token", ""), ("token", ""), ("answer", "2")]
-    assert [each.data.get("token") for each in heard[1:3]] == ["re: ", "text\n1"]
+    assert heard[0].data == {"conversation_id": "c1"}
+    assert [each.data for each in heard[1:3]] == [
+        {"conversation_id": "c1", "text": "re: "},
+        {"conversation_id": "c1", "text": "text\n1"},
+    ]
     assert (heard[3].data["text"], heard[3].data["answers"]) == ("re: text 1", ["m1"])
     assert all(each.data["conversation_id"] == "c1" for each in heard[:3]), "nothing of the other conversation"
 

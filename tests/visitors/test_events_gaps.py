@@ -109,11 +109,15 @@ async def test_after_pieces_that_were_missed_the_rest_begins_anew(front: Visitor
 
     watch = front.app.watch("visitor:v1")
     events = ChatEvents(front.conversations, await chat_of(front), watch, None)
-    heard = [Event("begin", "visitor:v1", 7), chunk(1, typing=True), chunk(2, token="a"), chunk(4, token="c")]
+    heard = [
+        Event("begin", "visitor:v1", 7),
+        chunk(1, event="typing"),
+        chunk(2, event="token", text="a"),
+        chunk(4, event="token", text="c"),
+    ]
     told = [each.event for event in heard for each in events._tell(event)]
     assert told == ["typing", "token", "restart", "token"]
-    told = [
-        each.event for event in (Event("missed", "visitor:v1"), chunk(9, token="x")) for each in events._tell(event)
-    ]
+    heard = [Event("missed", "visitor:v1"), chunk(9, event="token", text="x")]
+    told = [each.event for event in heard for each in events._tell(event)]
     assert told == ["restart", "token"]
     assert list(events._tell(Event("commit", "visitor:v1", 7))) == []

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from inturn.errors import ArgumentError
 from inturn.testing import ManualClock, app_for_tests
-from inturn.visitors.presence import LanePresence
+from inturn.visitors.presence import MAX_AGENTS, LanePresence, Online
 from tests.conftest import MakeApp
 
 
@@ -31,6 +32,22 @@ async def test_being_online_ends_by_itself() -> None:
         assert set(await presence.online("p1")) == {"ben"}
         clock.advance(3600)
         assert not await presence.human_online("p1")
+
+
+async def test_when_too_many_are_online_the_next_is_told_so_and_those_who_are_can_still_come_and_go() -> None:
+    clock = ManualClock()
+    async with app_for_tests(clock) as app:
+        presence = LanePresence(app)
+        ends_at = app.runtime.now_s() + 60
+        async with app.turn("presence:p1", state=Online) as turn:
+            turn.state = Online(until={f"human {number}": ends_at for number in range(MAX_AGENTS)})
+        with pytest.raises(ArgumentError, match=f"at most {MAX_AGENTS} people can be online for a project") as refused:
+            await presence.set("p1", "anna", True)
+        assert refused.value.field == "agent_id"
+        await presence.set("p1", "human 0", True, for_s=120)
+        await presence.set("p1", "human 1", False)
+        await presence.set("p1", "anna", True)
+        assert len(await presence.online("p1")) == MAX_AGENTS
 
 
 @pytest.mark.parametrize("for_s", [0, -1, 86401])

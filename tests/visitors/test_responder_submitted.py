@@ -196,10 +196,10 @@ async def test_watchers_see_typing_tokens_and_a_restart(app: InTurn, agent: Reco
             if event.what == "commit":
                 break
     assert seen == [
-        {"conversation_id": "c1", "typing": True},
-        {"conversation_id": "c1", "token": "lost"},
-        {"conversation_id": "c1", "restart": True},
-        {"conversation_id": "c1", "token": "re: "},
+        {"conversation_id": "c1", "event": "typing"},
+        {"conversation_id": "c1", "event": "token", "text": "lost"},
+        {"conversation_id": "c1", "event": "restart"},
+        {"conversation_id": "c1", "event": "token", "text": "re: "},
     ]
     assert await answers(responder) == [("re: text 1", ["m1"])]
 

@@ -14,7 +14,8 @@ from fastapi import FastAPI
 
 from inturn.agents.offline.agent import OfflineAgent
 from inturn.errors import DefinitionError, SettingsError
-from inturn.http.problems import CATALOGUE
+from inturn.http.problems import _EVERYWHERE as EVERYWHERE
+from inturn.http.problems import CATALOGUE, SCHEMA
 from inturn.settings import Settings
 from inturn.web.app import make_app
 from inturn.workflows.config import OrchestratorConfig
@@ -22,6 +23,8 @@ from tests.http.site import ADA_KEY, Site, opened, problem
 from tests.servers import PrivateRedis
 from tests.waiting import until
 
+READ = {"store-unavailable", "state-mismatch"}
+WRITE = {"conversation-busy", "mailbox-full", "outcome-unknown", "turn-lost", *READ}
 NEEDS_NO_STORE = {"/api/v1/workflow-definitions", "/healthz"}
 
 
@@ -74,6 +77,56 @@ def test_the_description_has_examples_and_problems_for_every_route() -> None:
     assert len(set(names)) == len(names)
     assert {"start_workflow", "take_turn", "stream_turn", "submit_card", "get_workflow"} <= set(names)
     assert "HTTPValidationError" not in json.dumps(api.openapi())
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "codes"),
+    [
+        ("get", "/projects/{project_id}/presence", READ),
+        ("get", "/conversations/{conversation_id}/messages", {"unknown-conversation", *READ}),
+        ("get", "/conversations/{conversation_id}/events", {"unknown-conversation", *READ}),
+        ("put", "/projects/{project_id}/ai", WRITE),
+        ("get", "/projects/{project_id}/ai", WRITE),
+        ("put", "/projects/{project_id}/presence", WRITE),
+        ("patch", "/conversations/{conversation_id}", {"unknown-conversation", *WRITE}),
+        ("post", "/visitors/{visitor_uid}/messages", {"unknown-conversation", "conversation-stopped", *WRITE}),
+    ],
+)
+def test_a_visitor_route_lists_the_problems_that_it_can_answer_with(method: str, path: str, codes: set[str]) -> None:
+    api = make_app(Settings(url="sqlite:///:memory:"))
+    responses = api.openapi()["paths"][f"/api/v1{path}"][method]["responses"]
+    listed = [
+        code
+        for status, told in responses.items()
+        if int(status) >= 400
+        for code in told["content"]["application/problem+json"]["examples"]
+    ]
+    assert set(listed) - set(EVERYWHERE) == codes
+
+
+def bare(schemas: dict[str, Any]) -> list[str]:
+    """Schemas and properties that a reader of the API reference is told nothing about."""
+    found = []
+    for name, schema in schemas.items():
+        if not schema.get("description"):
+            found.append(name)
+        for inner, about in schema.get("properties", {}).items():
+            meant = schemas[about["$ref"].rpartition("/")[2]] if "$ref" in about else {}
+            # the one value that the type of a node can have says all
+            if not (about.get("description") or meant.get("description") or "const" in about):
+                found.append(f"{name}.{inner}")
+    return found
+
+
+def test_the_description_explains_every_schema_and_every_property() -> None:
+    schemas = make_app(Settings(url="sqlite:///:memory:")).openapi()["components"]["schemas"]
+    assert {"MessageOut", "ProjectSettings", "WorkflowResponse", "Graph"} <= set(schemas)
+    assert bare({**schemas, "Problem": SCHEMA}) == []
+
+
+def test_the_check_would_find_what_is_not_explained() -> None:
+    explained = {"description": "x", "properties": {"a": {"type": "string"}, "b": {"$ref": "#/schemas/Bare"}}}
+    assert bare({"Explained": explained, "Bare": {}}) == ["Explained.a", "Explained.b", "Bare"]
 
 
 async def until_ready(site: Site) -> None:

@@ -23,7 +23,7 @@ async def test_where_the_store_is_is_told_only_to_callers_who_are_known(
     async with opened(fresh_redis.url, namespace, store_timeout=0.5, api_keys=KEYS) as site:
         for headers in ({}, {"authorization": "Bearer nobody-0123456789"}):
             answer = await site.client.get("/readyz", headers=headers)
-            assert (answer.status_code, answer.json()) == (503, {"status": "unready", "store": "does not answer"})
+            assert (answer.status_code, answer.json()) == (503, {"status": "unready", "store": "not responding"})
         told = await site.client.get("/readyz", headers={"authorization": f"Bearer {ADA_KEY}"})
         assert told.status_code == 503
         assert address in told.json()["store"]

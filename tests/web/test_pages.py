@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from inturn.web.pages import FOLDER, TYPES
+from inturn.workflows.config import MAX_TEXT
 from tests.http.site import Site, problem
 
 
@@ -22,6 +25,11 @@ async def test_the_page_and_its_parts_are_served_as_what_they_are(site: Site) ->
             assert part.headers["x-content-type-options"] == "nosniff"
             assert part.headers["cache-control"] == "no-cache"
     assert (await site.client.head("/")).content == b""
+
+
+def test_the_message_field_takes_as_much_as_the_server_does() -> None:
+    page = (FOLDER / "index.html").read_text("utf-8")
+    assert re.findall(r'<textarea id="text"[^>]* maxlength="([0-9]+)"', page) == [str(MAX_TEXT)]
 
 
 @pytest.mark.parametrize(

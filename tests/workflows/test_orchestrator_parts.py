@@ -126,7 +126,8 @@ async def test_whoever_watches_the_conversation_sees_the_pieces_in_any_process(m
             seen.append(event.data if event.what == "chunk" else event.what)
             if event.what == "commit":
                 break
-    assert seen == ["begin", {"token": "Hel"}, {"restart": True}, {"token": "Hel"}, {"token": "lo"}, "commit"]
+    hel, lo = {"event": "token", "text": "Hel"}, {"event": "token", "text": "lo"}
+    assert seen == ["begin", hel, {"event": "restart"}, hel, lo, "commit"]
 
 
 async def test_several_processes_walk_one_conversation(make: MakeOrchestrator) -> None:

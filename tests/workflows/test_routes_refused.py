@@ -150,7 +150,7 @@ async def test_an_unknown_definition_names_the_field(site: Site) -> None:
         )
         assert problem(answer, 422, "invalid-request")["errors"][0]["field"] == field
     told = problem(await site.client.post("/api/v1/workflows", json={"definition": "nope"}), 422, "invalid-request")
-    assert told["errors"] == [{"field": "definition", "message": "there is no such workflow; there are intake"}]
+    assert told["errors"] == [{"field": "definition", "message": "no such workflow; known: intake"}]
 
 
 @pytest.mark.parametrize("name", ["nobody", "%00", "a%3Eb", "%ff", "x" * 2000, "%F0%9F%98%80", "..%2f..", "%ed%a0%80"])

@@ -110,7 +110,7 @@ def _question(lane: LaneInfo) -> str:
     runs = ", one running" if lane.holder else ""
     state = f"a state of version {lane.version}" if lane.version else "no state"
     messages = f"{lane.waiting} message{'' if lane.waiting == 1 else 's'} waiting"
-    return printable(f"{lane.key} has {messages}{runs}, and {state}. Remove it all for good?")
+    return printable(f"{lane.key} has {messages}{runs}, and {state}. Delete all of it for good?")
 
 
 def _is_nothing(lane: LaneInfo) -> bool:

@@ -53,6 +53,10 @@ Run the handlers of an app until SIGTERM or SIGINT. Running turns then have --gr
 handed back for other workers.
 """
 
+DEMO = """\
+Watch eight processes race for one counter, then the same under a lock. Needs no server.
+"""
+
 SERVE = """\
 Serve the HTTP API, a worker and the chat page until SIGTERM or SIGINT. Running turns then have --grace seconds to
 finish. Without API keys (INTURN_API_KEYS_FILE, INTURN_API_KEYS) only this machine can connect.
@@ -106,7 +110,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"inturn {version('inturn')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", title="commands")
     _add_serve(commands.add_parser("serve", help="serve the HTTP API, a worker and the chat page", description=SERVE))
-    _add_demo(commands.add_parser("demo", help="watch eight processes race, then the fix; needs no server"))
+    _add_demo(
+        commands.add_parser("demo", help="watch eight processes race, then the fix; needs no server", description=DEMO)
+    )
     _add_worker(commands.add_parser("worker", help="run the handlers of an app", description=WORKER))
     _add_lanes(commands.add_parser("lanes", help="inspect and manage lanes and dead letters"))
     _add_locks(commands.add_parser("locks", help="inspect and force-release locks"))
@@ -126,7 +132,7 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, help="the port; 0 picks a free one (default: INTURN_PORT, else 8420)")
     parser.add_argument("--url", help="the store (default: INTURN_URL, then REDIS_URL, else sqlite:///inturn.db)")
     parser.add_argument("--namespace", help="the namespace in the store (default: INTURN_NAMESPACE, else inturn)")
-    told = "a folder or file of workflow definitions (default: INTURN_WORKFLOWS, else the support intake of inturn)"
+    told = "a folder or file of workflow definitions (default: INTURN_WORKFLOWS, else the packaged support intake)"
     parser.add_argument("--workflows", metavar="PATH", help=told)
     told = "how many turns to run at once (default: INTURN_CONCURRENCY, else 10)"
     parser.add_argument("--concurrency", type=int, help=told)
@@ -159,7 +165,7 @@ def _add_lanes(parser: argparse.ArgumentParser) -> None:
         ("ls", "list the lanes that are running, waiting or stopped"),
         ("show", "show one lane: its state, the running turn, and the waiting messages in order"),
         ("pause", "start no more turns in a lane; a running turn may finish, and messages are still accepted"),
-        ("resume", "let a paused or parked lane go on"),
+        ("resume", "resume a paused or parked lane"),
         ("clear", "remove a lane's messages and state for good"),
         ("dead", "list the dead letters, or show one with its errors"),
         ("replay", "put dead letters back into their lanes, with their attempts reset"),

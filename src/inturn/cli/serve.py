@@ -45,7 +45,8 @@ def run_serve(arguments: argparse.Namespace) -> int:
                 "INTURN_API_KEYS_FILE or INTURN_API_KEYS, or listen on 127.0.0.1"
             )
         host = f"[{address}]" if ":" in address else address
-        who = f"{keys} API key{'s' if keys > 1 else ''}" if keys else 'no API keys: the local user "local" is assumed'
+        plural = "s" if keys > 1 else ""
+        who = f"{keys} API key{plural}" if keys else 'no API keys: serves this machine only, as user "local"'
         line = f"inturn serves http://{host}:{port} (store {mask(settings.url)}, agent {api.state.agent.name}, {who})"
         serve(api, listening, lambda: print(line, flush=True), logs_access=is_debug)
     return 0

@@ -22,7 +22,10 @@ Release = Callable[[], Awaitable[bool]]
 
 
 class ConversationLock:
-    """Over a `redis.asyncio.Redis` or an `inturn.InTurn`."""
+    """One answer at a time per conversation, on the plain key `lock:conv:{id}`.
+
+    Over a `redis.asyncio.Redis` or an `inturn.InTurn`.
+    """
 
     def __init__(self, redis_client: plain.Client | plain.App, ttl: arguments.Seconds = LIFE_S) -> None:
         self._locks = plain.async_locks(redis_client, "redis_client")
@@ -31,7 +34,7 @@ class ConversationLock:
     async def acquire(self, conversation_id: str) -> Release:
         """Take the lock. Returns the function that releases it.
 
-        `ConversationLockError` if the conversation is being answered already, `StoreUnavailable` if the store is away.
+        `ConversationLockError` if the conversation is already being answered, `StoreUnavailable` if the store is away.
         """
         key = PREFIX + arguments.name(conversation_id, "conversation_id")
         taken_at = clock.now()

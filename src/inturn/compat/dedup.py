@@ -168,7 +168,7 @@ class _Manager(Face):
         return round(life_s * 1000)
 
     async def _has(self, key: str) -> Answer[bool]:
-        return await _unless_away(self._marks.is_held(key), key, False, "taken for new")
+        return await _unless_away(self._marks.is_held(key), key, False, "treated as new")
 
     async def _put(self, key: str, life_ms: int) -> Answer[None]:
         return await _unless_away(self._marks.put(key, life_ms), key, None, "not marked")
@@ -177,7 +177,7 @@ class _Manager(Face):
         async def claim() -> bool:
             return await self._locks.take(key, life_ms) is not None
 
-        answer = await _unless_away(claim(), key, True, "taken for the first")
+        answer = await _unless_away(claim(), key, True, "treated as the first")
         return answer if answer.value else Answer(False, "held")
 
     async def _give_back(self, key: str) -> Answer[bool]:
@@ -195,7 +195,7 @@ class _Manager(Face):
 
 
 class AsyncMessageDeduplicationManager(_Manager):
-    """Over a `redis.asyncio.Redis` or an `inturn.InTurn`."""
+    """Remembers which messages were processed, for async code. Over a `redis.asyncio.Redis` or an `inturn.InTurn`."""
 
     def __init__(self, redis_client: Client | App, default_expiration: arguments.Seconds = 300) -> None:
         if is_app(redis_client):
@@ -224,9 +224,10 @@ class AsyncMessageDeduplicationManager(_Manager):
 
 
 class MessageDeduplicationManager(_Manager, SyncFace):
-    """The same for synchronous code: over a `redis.Redis`, an `inturn.sync.InTurn`, or an `inturn.InTurn`.
+    """Remembers which messages were processed, for synchronous code.
 
-    An `inturn.InTurn` runs in a thread of the manager's own; `close()` ends that.
+    Over a `redis.Redis`, an `inturn.sync.InTurn`, or an `inturn.InTurn`, which runs in a thread of the manager's own;
+    `close()` ends that thread.
     """
 
     def __init__(

@@ -25,7 +25,10 @@ class _Manager(Face):
 
 
 class AsyncDistributedLockManager(_Manager):
-    """Over a `redis.asyncio.Redis` or an `inturn.InTurn`."""
+    """Locks by key and id, on the plain keys `distributed_lock:{key}`, for async code.
+
+    Over a `redis.asyncio.Redis` or an `inturn.InTurn`.
+    """
 
     def __init__(self, redis_client: plain.Client | plain.App, default_timeout: arguments.Seconds = 30) -> None:
         super().__init__(plain.async_locks(redis_client, "redis_client"), default_timeout)
@@ -47,9 +50,10 @@ class AsyncDistributedLockManager(_Manager):
 
 
 class DistributedLockManager(_Manager, SyncFace):
-    """The same for synchronous code: over a `redis.Redis`, an `inturn.sync.InTurn`, or an `inturn.InTurn`.
+    """Locks by key and id, on the plain keys `distributed_lock:{key}`, for synchronous code.
 
-    An `inturn.InTurn` runs in a thread of the manager's own; `close()` ends that.
+    Over a `redis.Redis`, an `inturn.sync.InTurn`, or an `inturn.InTurn`, which runs in a thread of the manager's own;
+    `close()` ends that thread.
     """
 
     def __init__(

@@ -13,13 +13,16 @@ PREFIX = "ai:lock:visitor:"
 
 
 class VisitorLockService(Face):
-    """Over a `redis.asyncio.Redis` or an `inturn.InTurn`. If the store is away, calls return `None` or `False`."""
+    """One answer at a time per visitor, on the plain key `ai:lock:visitor:{uid}`.
+
+    Over a `redis.asyncio.Redis` or an `inturn.InTurn`. If the store is away, calls return `None` or `False`.
+    """
 
     def __init__(self, redis_client: plain.Client | plain.App) -> None:
         super().__init__(plain.async_locks(redis_client, "redis_client"))
 
     async def acquire_lock(self, visitor_uid: str, ttl_seconds: arguments.Seconds = 30) -> str | None:
-        """Returns the id of the lock; `None` if the visitor is being answered already, or the store is away."""
+        """Returns the id of the lock; `None` if the visitor is already being answered, or the store is away."""
         life_ms = round(arguments.ttl(ttl_seconds, "ttl_seconds") * 1000)
         return self._tell(await self._take(_key(visitor_uid), life_ms))
 

@@ -60,7 +60,9 @@ async def _tell(screen: Screen, url: str | None, fast: bool) -> int:
     screen.print(*_rows_of(plays, screen), *_summary(plays, screen).lines(screen), "")
     for play in plays:
         if not _is_as_told(play):
-            screen.print_wrapped(f"{play.table.name}: not as its table says. Was this machine busy? Run it once more.")
+            screen.print_wrapped(
+                f"{play.table.name}: not the expected outcome; this machine may have been busy. Run it again."
+            )
             screen.print()
     screen.print(
         f"{screen.paint('Read next', 'bold')}  the docs on policies: which one to choose, and what each promises",

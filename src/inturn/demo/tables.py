@@ -1,8 +1,8 @@
 """A policy as a table: what arrives and how long a turn takes, and which turns and endings follow from it.
 
-Here are the tables that the demo plays.
-Times are in units, whose length the player chooses. Events at different times are half a unit apart at least, so that a
-play in real time has one outcome. A message is a letter, and several messages in a turn are a word: "BC".
+These are the tables that the demo plays. Times are in units, whose length the player chooses. Events at different times
+are half a unit apart at least, so that a play in real time has one outcome. A message is a letter, and several messages
+in a turn are a word: "BC".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The words of ASGI, and how headers are found in them."""
+"""ASGI types, and how to look up a header."""
 
 from __future__ import annotations
 

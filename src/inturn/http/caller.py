@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Annotated
 
 from pydantic import StringConstraints
 
-TenantId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{0,64}$")]
+_TENANT = r"[A-Za-z0-9_.-]{0,64}"
+TenantId = Annotated[str, StringConstraints(pattern=f"^{_TENANT}$")]
 """A tenant stands in the names of lanes, so it holds no ':'. The empty name means: no tenant."""
+
+
+def is_tenant_id(name: str) -> bool:
+    return re.fullmatch(_TENANT, name) is not None
 
 
 @dataclass(frozen=True, slots=True)

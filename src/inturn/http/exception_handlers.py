@@ -1,6 +1,6 @@
 """Whatever goes wrong in a request becomes a problem document. Unexpected errors are logged, not disclosed.
 
-Each problem says whether anything was saved, so an error that cannot tell becomes `outcome-unknown`.
+Each problem says whether anything was saved, or that this is not known (`outcome-unknown`, `internal-error`).
 """
 
 from __future__ import annotations
@@ -105,7 +105,13 @@ def _message(error: errors.BadMessage) -> Problem:
 
 def _as(code: str) -> Callable[[Any], Problem]:
     """Uses the error's own text as the detail."""
-    return lambda error: Problem(code, str(error))
+    return lambda error: Problem(code, _sentence(error))
+
+
+def _sentence(error: BaseException) -> str:
+    """People read a detail as it is. In Python, an error's text is a fragment, which may stand after a colon."""
+    text = str(error)
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
 def _only(code: str, detail: str = "") -> Callable[[Any], Problem]:
@@ -127,7 +133,7 @@ def _waited(error: errors.LaneTimeout) -> Problem:
 def _agent(code: str) -> Callable[[Any], Problem]:
     def tell(error: errors.AgentError) -> Problem:
         more = {"agent": error.agent} | ({"said": error.said} if error.said else {})
-        return Problem(code, str(error), more=more)
+        return Problem(code, _sentence(error), more=more)
 
     return tell
 

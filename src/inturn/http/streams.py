@@ -16,6 +16,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 from pydantic import BaseModel
 
 from inturn.agents.activity import Activity
+from inturn.http.answer_events import event_of
 from inturn.http.asgi import ASGIApp, Event, Receive, Scope, Send, values_of
 from inturn.http.exception_handlers import cut_off, problem_of
 from inturn.http.problems import Problem
@@ -103,13 +104,9 @@ class TurnStream:
             yield format_sse_event(event=told[0], data_str=told[1])
 
     def _hear(self, activity: Activity) -> None:
-        if activity.type == "typing":
-            if activity.text:
-                self._tell("token", _written({"text": activity.text}))
-            else:
-                self._tell("typing", "{}")
-        elif activity.is_restart:
-            self._tell("restart", "{}")
+        event = event_of(activity)
+        if event is not None:
+            self._tell(event.name, _written(event.data))
 
     def _tell(self, event: str, data: str) -> None:
         self._told.put_nowait((event, data))

@@ -228,7 +228,7 @@ class DeadLetters:
         return None if view is None else _letter(view)
 
     async def replay(self, key: str, handler: str, message_id: str) -> bool:
-        """Put it back at its old place in its lane, past the duplicate check, with all attempts. `False`: not found."""
+        """Put it back in its old place in the lane, with all attempts; no duplicate check. `False`: not found."""
         await self._process.ready()
         return await self._process.store.replay(*_address(key, handler, message_id))
 

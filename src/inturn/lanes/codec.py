@@ -63,7 +63,7 @@ class Shape:
             return self._adapter.validate_json(written)
         value = read_json(written)
         if not isinstance(value, self.kind):
-            raise ValueError(f"a {self.kind.__name__} was expected, and a {type(value).__name__} is there")
+            raise ValueError(f"expected a {self.kind.__name__}, got a {type(value).__name__}")
         return value
 
     def write(self, value: Any, what: str, limit: int) -> bytes:
@@ -86,7 +86,7 @@ class NewerState(ValueError):
     """A newer version of the code wrote the state. It is not read, even if it would happen to fit."""
 
     def __init__(self, needs: int, have: int) -> None:
-        super().__init__(f"version {needs} of the handler wrote it, and this is version {have}")
+        super().__init__(f"version {needs} of the handler wrote it, but this is version {have}")
         self.needs = needs
 
 

@@ -17,11 +17,10 @@ from typing import Any, Literal, NamedTuple
 
 from inturn import metrics
 from inturn.errors import CommitUnknown, Interrupted, LeaseLost, StateMismatch, StoreUnavailable
-from inturn.lanes import runtime as context
 from inturn.lanes.handler import Handler
 from inturn.lanes.lease import TurnLease
 from inturn.lanes.retry import Exhausted, describe, error_record
-from inturn.lanes.runtime import Runtime
+from inturn.lanes.runtime import Runtime, enter_turn, leave_turn
 from inturn.lanes.turn import Turn
 from inturn.store import clock
 from inturn.store.lane import ANY_FENCE, Commit, Ended, Failure, Given, GivenMessage, read_ident
@@ -152,7 +151,7 @@ def begin(run: Execution) -> None:
 async def handle(run: Execution) -> None:
     turn, lease = run.turn, run.turn._lease
     lease.enter()
-    context.enter(turn)
+    enter_turn(turn)
     try:
         turn.result = await run.handler.call(turn)
     except BaseException as error:
@@ -160,7 +159,7 @@ async def handle(run: Execution) -> None:
             lease.check()  # a lost lease counts before what the handler made of its cancellation
         raise
     finally:
-        context.leave(turn)
+        leave_turn(turn)
     await lease.leave()
     lease.check()
 

@@ -163,7 +163,7 @@ def make(
     if not _NAME.fullmatch(str(name)):
         raise ArgumentError("name", "must be 1 to 64 letters, digits or any of _ . : -", name)
     if not callable(run):
-        raise ArgumentTypeError("handler", f"must be a function of a turn, to be registered as {name!r}", run)
+        raise ArgumentTypeError("handler", f"must be a function that takes a turn (registering {name!r})", run)
     one_of(busy, BUSY, "busy")
     one_of(on_failure, ON_FAILURE, "on_failure")
     if message_id is not None and content_id is not None:
@@ -177,7 +177,7 @@ def make(
         if not isinstance(value, bool):
             raise ArgumentTypeError(option, "must be True or False", value)
     if unless_newer and busy in ("reject", "drop"):
-        raise ArgumentError("unless_newer", f"with busy={busy!r} nothing newer ever waits")
+        raise ArgumentError("unless_newer", f"cannot be combined with busy={busy!r}: no message ever waits")
     if initial is not None and state is None:
         raise ArgumentError("initial", "needs state=, the type of the state")
     if isinstance(key, str) and ">" in key:

@@ -24,7 +24,6 @@ from inturn.errors import (
     StateMismatch,
     StoreUnavailable,
 )
-from inturn.lanes import runtime as context
 from inturn.lanes import template
 from inturn.lanes.codec import StateShape
 from inturn.lanes.executor import commit, report_loss
@@ -33,7 +32,7 @@ from inturn.lanes.lease import TurnLease
 from inturn.lanes.policy import MAX_VERSION
 from inturn.lanes.receipt import Receipt
 from inturn.lanes.retry import describe
-from inturn.lanes.runtime import Runtime
+from inturn.lanes.runtime import Runtime, enter_turn, leave_turn
 from inturn.lanes.submit import busy_lane
 from inturn.lanes.turn import Message, Turn
 from inturn.store import clock
@@ -108,7 +107,7 @@ class InlineTurn(Generic[S]):
 
     async def __aenter__(self) -> Turn[S]:
         if self._turn is not None:
-            raise RuntimeError("a turn is entered once; call app.turn() again for another")
+            raise RuntimeError("a turn can be entered only once; call app.turn() again for another")
         runtime = self._runtime
         runtime.must_not_wait_for(self._key)
         if not runtime.process.is_ready:
@@ -135,7 +134,7 @@ class InlineTurn(Generic[S]):
             raise
         self._turn = turn
         lease.enter()
-        context.enter(turn)
+        enter_turn(turn)
         return turn
 
     async def _begin(self) -> tuple[TurnLease, str, bytes | None]:
@@ -195,7 +194,8 @@ class InlineTurn(Generic[S]):
             return MailboxFull(key, answer.ahead)
         if answer.status == "waiting":
             return LaneTimeout(key, waited_s)
-        log.info("duplicate key=%s id=%s: it %s", key, self._id, "runs" if answer.status == "pending" else "ran")
+        what = "is waiting or running" if answer.status == "pending" else "was committed before"
+        log.info("duplicate key=%s id=%s: it %s", key, self._id, what)
         first = answer.result if answer.status == "duplicate" else None
         receipt = Receipt("duplicate", key, handler="", id=self._id, _runtime=self._runtime, _result=first)
         return DuplicateMessage(key, self._id, receipt)
@@ -214,7 +214,7 @@ class InlineTurn(Generic[S]):
         turn = self._turn
         assert turn is not None, "entered before it is left"
         lease = turn._lease
-        context.leave(turn)
+        leave_turn(turn)
         turn._is_over = True
         unwritable: BadMessage | None = None
         try:

@@ -36,7 +36,7 @@ class Receipt:
     """What became of a submit.
 
     `accepted`: its turn is next. `queued`: others come before it. `delayed`: its time has not come. `duplicate`: it is
-    there already, or was committed before. `superseded`, `cancelled`: it came before, and will never run.
+    already there, or was committed before. `superseded`, `cancelled`: it came before, and will never run.
     `dropped`: the lane was busy, and the message is gone.
     """
 
@@ -83,7 +83,7 @@ class Receipt:
         raise ResultExpired(self.key, self.id)
 
     async def cancel(self) -> bool:
-        """Take the message back before it begins. `False`: it runs, or has run (perhaps in a burst), or is gone.
+        """Take the message back before it begins. `False`: it is running, has run (perhaps in a burst), or is gone.
 
         Its id stays known for the duplicate window: submitting it again does not bring it back.
         """

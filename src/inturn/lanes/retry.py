@@ -57,7 +57,7 @@ def describe(error: BaseException) -> str:
         # a file name may hold bytes that are no text
         return f"{name}: " + str(error)[:MAX_ERROR].encode(errors="backslashreplace").decode()
     except Exception as wordless:  # noqa: BLE001 - a broken `__str__` must not keep the message from failing
-        return f"{name}: its text cannot be had ({type(wordless).__name__})"
+        return f"{name}: its text cannot be read ({type(wordless).__name__})"
 
 
 def error_record(error: BaseException, attempt: int) -> str:

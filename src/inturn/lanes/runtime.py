@@ -63,7 +63,7 @@ class Runtime:
 
     def add(self, handler: Handler) -> None:
         if handler.name in self.handlers:
-            raise ArgumentError("name", "a handler of this name is registered already; choose another", handler.name)
+            raise ArgumentError("name", "a handler of this name is already registered; choose another", handler.name)
         if handler.shares is not None:
             self.process.store.must_share()
         self.handlers[handler.name] = handler
@@ -134,12 +134,12 @@ class Runtime:
             frame = frame.outer
 
 
-def enter(turn: Turn[Any]) -> None:
+def enter_turn(turn: Turn[Any]) -> None:
     """What runs in this context from here on is part of that turn."""
     _within.set(Frame(turn, _within.get()))
 
 
-def leave(turn: Turn[Any]) -> None:
+def leave_turn(turn: Turn[Any]) -> None:
     frame = _within.get()
     if frame is not None and frame.turn is turn:
         _within.set(frame.outer)

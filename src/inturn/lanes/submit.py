@@ -78,7 +78,7 @@ def _receipt(runtime: Runtime, handler: Handler, key: str, identity: str, answer
         log.info("duplicate key=%s handler=%s id=%s: it was committed before", key, handler.name, identity)
         return receipt("duplicate", _result=answer.result)
     if status == "pending":
-        log.info("duplicate key=%s handler=%s id=%s: it waits or runs", key, handler.name, identity)
+        log.info("duplicate key=%s handler=%s id=%s: it is waiting or running", key, handler.name, identity)
         return receipt("duplicate")
     if status == "full":
         raise MailboxFull(key, answer.ahead)

@@ -30,7 +30,7 @@ def message_id(value: object, field: str = "message_id") -> str:
 
 
 def content_id(key: str, content: str) -> str:
-    """The same text for the same key has the same id."""
+    """Returns a message id: the SHA-256 of the key and the content."""
     return hashlib.sha256(f"{key}\0{content}".encode()).hexdigest()
 
 

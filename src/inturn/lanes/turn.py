@@ -27,6 +27,8 @@ MAX_REFUSALS = 3
 
 
 class Message(NamedTuple):
+    """One message of a turn. `waited_s`: how long it waited for its turn."""
+
     id: str
     body: Any
     waited_s: float = 0.0
@@ -122,7 +124,7 @@ class Turn(Generic[S]):
     ) -> None:
         """Send a message to another lane, as part of the commit. Without a `key` its lane is `<this key>><handler>`."""
         if self._is_over:
-            raise RuntimeError(f"the turn of lane {self.key!r} is over: what it sends now would go nowhere")
+            raise RuntimeError(f"the turn of lane {self.key!r} is over: it can no longer send")
         target = self._runtime.handler(handler)
         wait_ms = policy.delay_ms(delay, not_before, self._runtime.now_s())
         lane = arguments.name(f"{self.key}>{target.name}", "key") if key is None else template.key(key)
@@ -138,7 +140,7 @@ class Turn(Generic[S]):
     def stream(self, chunk: Any) -> None:
         """Show a chunk to everyone who watches this lane now (`app.watch`). It is not kept, and waits for nobody."""
         if self._is_over:
-            raise RuntimeError(f"the turn of lane {self.key!r} is over: nobody would get what it streams now")
+            raise RuntimeError(f"the turn of lane {self.key!r} is over: it can no longer stream")
         self._chunks += 1
         said = watch.chunk_text(self.fence, self._chunks, codec.write_json(chunk, "the chunk", codec.MAX_CHUNK))
         post(self._lease.loop, self._runtime.process.store.publish, self.key, said)
@@ -174,7 +176,7 @@ class Turn(Generic[S]):
 
     def _must_have_handler(self, what: str) -> None:
         if self._served is None:
-            raise TypeError(f"turn.{what} is for the turns of handlers: an inline turn has no messages but its own")
+            raise TypeError(f"turn.{what} works only in a handler's turn: an inline turn has only its own message")
         if self._is_over:
             raise RuntimeError(f"the turn of lane {self.key!r} is over")
 

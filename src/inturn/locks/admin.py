@@ -71,10 +71,27 @@ def _info(view: LockView) -> LockInfo:
         host, pid = read_token(holder.token)
         ends_in_s = holder.ends_in_ms / 1000 if holder.ends_in_ms else None
         holders.append(
-            HolderInfo(holder.owner, host, pid, holder.fence, holder.held_ms / 1000, holder.weight, ends_in_s)
+            HolderInfo(
+                owner=holder.owner,
+                host=host,
+                pid=pid,
+                fence=holder.fence,
+                held_s=holder.held_ms / 1000,
+                weight=holder.weight,
+                ends_in_s=ends_in_s,
+            )
         )
     waiters = []
     for waiter in view.waiters:
         host, pid = read_token(waiter.token)
-        waiters.append(WaiterInfo(waiter.owner, host, pid, waiter.waited_ms / 1000, waiter.priority, waiter.weight))
+        waiters.append(
+            WaiterInfo(
+                owner=waiter.owner,
+                host=host,
+                pid=pid,
+                waited_s=waiter.waited_ms / 1000,
+                priority=waiter.priority,
+                weight=waiter.weight,
+            )
+        )
     return LockInfo(view.name, view.capacity, tuple(holders), tuple(waiters))

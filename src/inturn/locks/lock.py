@@ -77,7 +77,7 @@ class Lock:
         return True
 
     async def take(self) -> Lease:
-        """As `acquire`, but returns the lease, and raises `LockTimeout` if it was not granted in time."""
+        """Like `acquire`, but returns the lease, and raises `LockTimeout` if it was not granted in time."""
         return await self._take(self.wait_s)
 
     def owned_by(self, owner: str) -> Lock:
@@ -151,7 +151,7 @@ class Lock:
         who = self.owner or asyncio.current_task()
         blocks = self._blocks.get(who)
         if not blocks:
-            raise NotHeld(self.name, "this task is not in a block of it")
+            raise NotHeld(self.name, "this task is not inside its `async with` block")
         if len(blocks) == 1:
             del self._blocks[who]
             return blocks[0]

@@ -32,7 +32,7 @@ class LockSet:
         owner: str | None = None,
     ) -> None:
         if isinstance(names, str):
-            raise ArgumentTypeError("names", "must be several names, not one text", names)
+            raise ArgumentTypeError("names", "must be a list of names, not one name", names)
         self.names = sorted({arguments.name(name, "names") for name in names})
         if not self.names:
             raise ArgumentError("names", "must name at least one lock", [])

@@ -44,7 +44,7 @@ class Waiter:
     def notice(self, notice: Notice) -> None:
         if notice.grant is not None:
             _, fence, arrival, life_left_ms = notice.grant
-            self._end(Acquired("granted", fence, arrival, life_left_ms, "", notice.sent_at))
+            self._end(Acquired("granted", fence, arrival=arrival, life_left_ms=life_left_ms, sent_at=notice.sent_at))
         else:
             self.look_again()
 

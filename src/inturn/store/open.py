@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
 from inturn.errors import MissingExtra, SettingsError
+from inturn.settings import STORE_SCHEMES, Namespace, Partitions, Replicas
 from inturn.store.protocol import Store
 from inturn.store.sqlite.store import SqliteStore
 from inturn.store.sqlite.transaction import WallClock, wall_us
 
-MAX_NAMESPACE = 64
-MAX_PARTITIONS = 1024
-MAX_REPLICAS = 100
-_REDIS = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
+_RULES: dict[str, TypeAdapter[Any]] = {
+    "namespace": TypeAdapter(Namespace),
+    "partitions": TypeAdapter(Partitions | None),
+    "replicas": TypeAdapter(Replicas),
+}
+"""The rules of the settings: an argument has to follow them too."""
 
 
 def open_store(
@@ -28,7 +35,7 @@ def open_store(
 
     `partitions`: `None` is the store's default, 1 on a single server and 16 on a cluster.
     """
-    _check(namespace, partitions, replicas)
+    _check(namespace=namespace, partitions=partitions, replicas=replicas)
     scheme = url.partition("://")[0] if "://" in url else ""
     if scheme == "sqlite":
         if replicas:
@@ -38,7 +45,7 @@ def open_store(
         )
     if wall is not None:
         raise SettingsError("only sqlite:// takes another clock: the time of Redis is the server's")
-    if scheme in _REDIS:
+    if scheme in STORE_SCHEMES:
         try:
             from inturn.store.redis.store import RedisStore
         except ModuleNotFoundError as error:
@@ -54,19 +61,15 @@ def open_store(
             allow_eviction=allow_eviction,
             replicas=replicas,
         )
-    known = ", ".join(f"{name}://" for name in ("sqlite", *_REDIS))
+    known = ", ".join(f"{name}://" for name in STORE_SCHEMES)
     if not scheme:
         raise SettingsError(f"the store's URL has no scheme; it starts with one of {known}")
     raise SettingsError(f"unknown scheme {scheme!r} in the store's URL; it starts with one of {known}")
 
 
-def _check(namespace: str, partitions: int | None, replicas: int) -> None:
-    if not 0 < len(namespace) <= MAX_NAMESPACE:
-        raise SettingsError(f"namespace {namespace!r}: must have 1 to {MAX_NAMESPACE} characters")
-    bad = sorted({char for char in namespace if char in "{}:/\\\0" or char.isspace()})
-    if bad:
-        raise SettingsError(f"namespace {namespace!r}: must not contain {' '.join(map(repr, bad))}")
-    if partitions is not None and not 1 <= partitions <= MAX_PARTITIONS:
-        raise SettingsError(f"partitions {partitions}: must be from 1 to {MAX_PARTITIONS}")
-    if not 0 <= replicas <= MAX_REPLICAS:
-        raise SettingsError(f"replicas {replicas}: must be from 0 to {MAX_REPLICAS}")
+def _check(**given: object) -> None:
+    for name, value in given.items():
+        try:
+            _RULES[name].validate_python(value, strict=True)
+        except ValidationError as error:
+            raise SettingsError(f"{name} {value!r}: {error.errors()[0]['msg']}") from None

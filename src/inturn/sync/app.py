@@ -67,7 +67,7 @@ class InTurn:
         return Lock(self.runner, lock, self.inner.process)
 
     def handler(self, name: str, **options: Any) -> Callable[[F], F]:
-        """Register the function that runs the messages of a name. A plain function runs in a thread of its own.
+        """Register the function that runs the messages of this handler. A plain function runs in a thread of its own.
 
         The options are those of `inturn.InTurn.handler`.
         """

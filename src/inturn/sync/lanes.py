@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 
 from inturn import arguments
 from inturn.errors import DuplicateMessage, LeaseLost
-from inturn.lanes import runtime as context
 from inturn.lanes.admin import DeadLetter, LaneInfo, LaneSummary
 from inturn.lanes.admin import DeadLetters as AsyncDeadLetters
 from inturn.lanes.admin import Lanes as AsyncLanes
 from inturn.lanes.inline import InlineTurn as AsyncInlineTurn
 from inturn.lanes.receipt import Receipt as AsyncReceipt
 from inturn.lanes.retry import describe
+from inturn.lanes.runtime import enter_turn, leave_turn
 from inturn.lanes.turn import Turn
 from inturn.process.registry import post
 from inturn.process.runner import Runner
@@ -55,7 +55,7 @@ class Receipt(AsyncReceipt):
         return self._runner.run(AsyncReceipt.result(self, timeout))
 
     def cancel(self) -> bool:  # type: ignore[override] # as `result`: the same name, and it blocks
-        """Take the message back before it begins. `False`: it runs, or has run, or is gone."""
+        """Take the message back before it begins. `False`: it is running, has run, or is gone."""
         assert self._runner is not None, "only the app makes receipts"
         return self._runner.run(AsyncReceipt.cancel(self))
 
@@ -82,20 +82,20 @@ class InlineTurn:
 
     def __enter__(self) -> Turn[Any]:
         if self._holding is not None:
-            raise RuntimeError("a turn is entered once; call app.turn() again for another")
+            raise RuntimeError("a turn can be entered only once; call app.turn() again for another")
         self._holding = holding = self._runner.start(self._hold())
         try:
             holding.add_done_callback(self._refused)
             self._turn = turn = self._begun.result()
             # what this thread does from here on is part of that turn: it must not wait for its own lane
-            context.enter(turn)
+            enter_turn(turn)
         except DuplicateMessage as error:
             error.receipt = Receipt.of(error.receipt, self._runner)
             raise
         except BaseException:
             holding.cancel()  # Ctrl-C while waiting: leave the mailbox, or give back what was granted meanwhile
             if self._turn is not None:
-                context.leave(self._turn)
+                leave_turn(self._turn)
             raise
         return turn
 
@@ -128,7 +128,7 @@ class InlineTurn:
         assert turn is not None, "entered before it is left"
         assert holding is not None
         assert self._loop is not None
-        context.leave(turn)
+        leave_turn(turn)
         if not self._runner.is_running:
             # a fork inside the block: the turn, and the thread that holds it, are the parent's
             if error is None:

@@ -1,7 +1,7 @@
 """The live-chat responder: answers visitors, each in one turn at a time."""
 
 from inturn.visitors.answer import Answer
-from inturn.visitors.chat import Change, Chat, ChatMessage, ConversationStore, LaneConversations
+from inturn.visitors.chat import Change, Chat, ChatMessage, ConversationStore, Known, LaneConversations
 from inturn.visitors.graph.model import Graph, load_graph
 from inturn.visitors.graph.walk import ToolContext
 from inturn.visitors.message import VisitorMessage
@@ -17,6 +17,7 @@ __all__ = [
     "ChatMessage",
     "ConversationStore",
     "Graph",
+    "Known",
     "LaneConversations",
     "LanePresence",
     "LaneProjects",

@@ -23,6 +23,7 @@ from inturn.errors import (
     AgentTimeout,
     AgentUnavailable,
     BadMessage,
+    ChatMoved,
     CommitUnknown,
     HandlerSignal,
     HandlerTimeout,
@@ -30,8 +31,9 @@ from inturn.errors import (
     LockError,
     StoreUnavailable,
 )
+from inturn.http.answer_events import RESTART, TYPING, AnswerEvent, token
 from inturn.lanes.turn import Turn
-from inturn.visitors.chat import Change, Chat, ChatMessage, ChatMoved, ConversationStore, NewAnswer, Outcome, iso_time
+from inturn.visitors.chat import Change, Chat, ChatMessage, ConversationStore, NewAnswer, Outcome, iso_time
 from inturn.visitors.graph.walk import Tool, ToolContext, Walk
 from inturn.visitors.message import BusyPolicy, VisitorMessage
 from inturn.visitors.patch import difference
@@ -301,20 +303,20 @@ class Speaker:
         self._conversation_id = conversation_id
 
     def typing(self) -> None:
-        self._say({"typing": True})
+        self._say(TYPING)
 
     def restart(self) -> None:
         """The pieces streamed so far are not part of the answer."""
-        self._say({"restart": True})
+        self._say(RESTART)
 
     def piece(self, text: str) -> None:
         text = storable.text(text, MAX_TEXT)
         for start in range(0, len(text), MAX_PIECE):
-            self._say({"token": text[start : start + MAX_PIECE]})
+            self._say(token(text[start : start + MAX_PIECE]))
 
-    def _say(self, what: dict[str, Any]) -> None:
+    def _say(self, event: AnswerEvent) -> None:
         try:
-            self._turn.stream({"conversation_id": self._conversation_id, **what})
+            self._turn.stream({"conversation_id": self._conversation_id, **event.chunk})
         except BadMessage as error:  # chunks are hints: a bad one must not cost the answer
             log.debug("conversation=%s: a chunk was not streamed: %s", self._conversation_id, error)
 

@@ -1,4 +1,4 @@
-"""The request and response bodies of the visitor routes."""
+"""The request and response bodies of the visitor routes. The text under a field is what the API reference says."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from inturn.visitors.projects import ProjectSettings
 
 
 def _example(**values: Any) -> ConfigDict:
-    return ConfigDict(json_schema_extra={"examples": [values]})
+    return ConfigDict(use_attribute_docstrings=True, json_schema_extra={"examples": [values]})
 
 
 class SettingsIn(ProjectSettings):
@@ -23,69 +23,104 @@ class SettingsIn(ProjectSettings):
 
     # unchecked: the route checks the graph, so that problems name its nodes
     graph: Annotated[Graph | None, SkipValidation] = None
+    """The graph that answers. Without one, the agent answers every message."""
 
 
 class PresenceIn(BaseModel):
+    """A human comes online, or leaves."""
+
     model_config = _example(agent_id="anna", online=True, for_s=3600)
 
     agent_id: Id
+    """The human who is online or not."""
     online: bool
+    """While anyone is online, the AI does not answer."""
     for_s: float = Field(3600, gt=0, le=PRESENCE_TTL_S, allow_inf_nan=False)
     """Presence expires after this many seconds."""
 
 
 class OnlineAgent(BaseModel):
+    """A human who is online. Other services call them an agent, and so do these fields."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     agent_id: str
+    """The id of the human."""
     until: datetime
+    """When their presence expires."""
 
 
 class PresenceOut(BaseModel):
+    """Who is online for a project."""
+
     model_config = _example(
         project_id="shop", human_online=True, agents=[{"agent_id": "anna", "until": "2026-11-30T12:00:00Z"}]
     )
 
     project_id: str
+    """The id of the project."""
     human_online: bool
+    """Whether anyone is online. Then the AI does not answer."""
     agents: list[OnlineAgent]
+    """The humans who are online, by id."""
 
 
 class ConversationPatch(BaseModel):
+    """What can be changed in a conversation."""
+
     model_config = _example(ai_enabled=False)
 
     ai_enabled: bool
+    """Whether the AI answers in this conversation."""
 
 
 class ConversationOut(BaseModel):
+    """A visitor's conversation."""
+
     model_config = _example(conversation_id="c-1", project_id="shop", visitor_uid="v-1", ai_enabled=False)
 
     conversation_id: str
+    """The id of the conversation."""
     project_id: str
+    """The project that it belongs to."""
     visitor_uid: str
+    """The visitor that it belongs to."""
     ai_enabled: bool
+    """Whether the AI answers in this conversation."""
 
 
 class MessageIn(BaseModel):
+    """A visitor's message."""
+
     model_config = _example(conversation_id="c-1", project_id="shop", message_id="m-1", text="Where is my order?")
 
     conversation_id: SegmentId
+    """The id of the conversation. A new id begins a new conversation."""
     project_id: SegmentId
+    """The project that the visitor writes to."""
     message_id: Id
-    """The client's own id: a repeat of it is the same message."""
+    """Your own id for this message, unique in its conversation. A repeat with the same id is the same message."""
     text: MessageText
+    """What the visitor wrote."""
 
 
 class MessageReceipt(BaseModel):
-    """`dropped`: the visitor is being answered, and the project drops messages that come meanwhile."""
+    """What became of a visitor's message."""
 
     model_config = _example(
         message_id="m-1", conversation_id="c-1", visitor_uid="v-1", status="accepted", lane="visitor:v-1"
     )
 
     message_id: str
+    """The id of the message."""
     conversation_id: str
+    """The id of the conversation."""
     visitor_uid: str
+    """Who wrote the message."""
     status: Literal["accepted", "dropped"]
+    """`accepted`, or `dropped`: the visitor is being answered, and the project drops messages that come meanwhile."""
     lane: str
+    """The lane that the message went to, as `inturn lanes` names it."""
 
 
 _MESSAGE = {
@@ -95,18 +130,26 @@ _MESSAGE = {
 
 
 class MessageOut(BaseModel):
-    """Only visitors' messages have an `outcome` (`null`: it waits); only assistants' have `answers` and `agent`."""
+    """One message of a conversation. Visitors' messages have an `outcome`; answers have `answers` and `agent`."""
 
     model_config = _example(**_MESSAGE)
 
     seq: int
+    """The number of the message in its conversation. It grows with every message."""
     id: str
+    """The id of the message."""
     role: Literal["visitor", "assistant"]
+    """Who wrote it."""
     text: str
+    """What was written."""
     at: str
+    """When it was written (ISO 8601, UTC)."""
     outcome: Outcome | None
+    """What became of a visitor's message; `null` while it waits, and for answers."""
     answers: list[str]
+    """The ids of the messages that this one answers; empty for a visitor's message."""
     agent: str
+    """The name of the agent that answered, or `graph`; empty for a visitor's message."""
 
     @classmethod
     def of(cls, message: ChatMessage) -> MessageOut:
@@ -117,11 +160,15 @@ class MessageOut(BaseModel):
 
 
 class MessagesOut(BaseModel):
+    """Messages of a conversation."""
+
     model_config = _example(conversation_id="c-1", ai_enabled=True, messages=[_MESSAGE], has_more=False)
 
     conversation_id: str
+    """The id of the conversation."""
     ai_enabled: bool
+    """Whether the AI answers in this conversation."""
     messages: list[MessageOut]
     """By `seq`, oldest first."""
     has_more: bool
-    """Ask again with `after` set to the last `seq` of these."""
+    """Whether there are newer ones. Then ask again with `after` set to the last `seq` of these."""

@@ -18,7 +18,7 @@ from pydantic_core import to_json
 
 from inturn import arguments
 from inturn.app import InTurn
-from inturn.errors import ConversationError, LeaseLost, MailboxFull, TooLarge, UnknownConversation
+from inturn.errors import ChatMoved, LeaseLost, MailboxFull, TooLarge, UnknownConversation
 from inturn.lanes import codec
 from inturn.lanes.inline import InlineTurn
 from inturn.visitors.message import WRITE_WAIT_S, BusyPolicy, VisitorMessage, lane_name
@@ -35,15 +35,6 @@ GONE_FOR_S = 86400.0
 MAX_GONE_BYTES = 48 * 1024
 
 Outcome = Literal["answered", "unanswered", "superseded", "dropped", "failed"]
-
-
-class ChatMoved(ConversationError):
-    """Someone else has settled a message that this write was to settle: read the chat again, and decide again."""
-
-    def __init__(self, conversation_id: str, message_id: str) -> None:
-        super().__init__(f"message {message_id!r} of conversation {conversation_id!r} has already been settled")
-        self.conversation_id = conversation_id
-        self.message_id = message_id
 
 
 class ChatMessage(BaseModel):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inturn.errors import InTurnError, MissingExtra, UnknownConversation
+from inturn.http.answer_events import RESTART, read_chunk
 from inturn.http.problems import Problem
 from inturn.lanes.watch import Event, Watch
 from inturn.visitors.bodies import MessageOut
@@ -79,11 +80,11 @@ class ChatEvents:
             return
         if event.what == "missed":  # the turn may go on, and the next chunk is not the beginning of its answer
             if self._has_pieces:
-                yield self._event("restart", restart=True)
+                yield self._event(RESTART.name)
             self._has_pieces = False
             return
         if self._has_pieces and event.what != "commit":  # the pieces belong to an answer that was not saved
-            yield self._event("restart", restart=True)
+            yield self._event(RESTART.name)
         if self._is_ours and (event.what in ("fail", "lost") or (event.what, event.why) == ("back", LEFT)):
             yield self._event("problem", **Problem("answer-failed").document())
         self._is_ours, self._has_pieces, self._chunk_number = False, False, 0
@@ -93,16 +94,15 @@ class ChatEvents:
         is_gap, self._chunk_number = event.number != self._chunk_number + 1, event.number
         if is_gap and self._has_pieces:
             self._has_pieces = False
-            yield self._event("restart", restart=True)
+            yield self._event(RESTART.name)
         data = event.data
         if not isinstance(data, dict) or data.get("conversation_id") != self.chat.conversation_id:
             return
-        for name in ("typing", "token", "restart"):
-            if name in data:
-                self._is_ours = True
-                self._has_pieces = name == "token" or (self._has_pieces and name != "restart")
-                yield self._event(name, **{name: data[name]})
-                return
+        told = read_chunk(data)
+        if told is not None:
+            self._is_ours = True
+            self._has_pieces = told.name == "token" or (self._has_pieces and told != RESTART)
+            yield self._event(told.name, **told.data)
 
     async def _news(self) -> list[ServerSentEvent]:
         """Returns new answers, and messages that will get none, in the order of the chat."""

@@ -5,14 +5,13 @@ Tenant names contain no ':', so lanes of two tenants never have the same name.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from inturn.errors import ArgumentError, BadMessage
-from inturn.http.caller import TenantId
+from inturn.http.caller import TenantId, is_tenant_id
 from inturn.lanes.codec import why_not
 
 MAX_TEXT = 8000
@@ -88,6 +87,6 @@ def read_message(given: VisitorMessage | Mapping[str, Any]) -> VisitorMessage:
 
 def lane_name(kind: LaneKind, name: str, tenant_id: str = "") -> str:
     """Returns `visitor:{uid}`, or `visitor:{tenant}:{uid}` for a tenant; the same for chats, projects and presence."""
-    if tenant_id and not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", tenant_id):
+    if not is_tenant_id(tenant_id):
         raise ArgumentError("tenant_id", "must be up to 64 letters, digits or any of _ . -", tenant_id)
     return f"{kind}:{tenant_id}:{name}" if tenant_id else f"{kind}:{name}"

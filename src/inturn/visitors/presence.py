@@ -12,14 +12,17 @@ from pydantic import BaseModel, Field
 
 from inturn import arguments
 from inturn.app import InTurn
-from inturn.errors import MailboxFull
+from inturn.errors import ArgumentError
 from inturn.visitors.message import WRITE_WAIT_S, lane_name
 
 PRESENCE_TTL_S = 86400.0
 MAX_AGENTS = 1000
+"""Humans who can be online for one project at once."""
 
 
 class Presence(Protocol):
+    """`agent_id` is a human who helps visitors. Other services use this name; `inturn.agents` are something else."""
+
     async def human_online(self, project_id: str, tenant_id: str = "") -> bool: ...
 
     async def set(
@@ -32,7 +35,7 @@ class Presence(Protocol):
 
 
 class Online(BaseModel):
-    """Maps each agent to the Unix time at which it counts as gone."""
+    """Maps each human's `agent_id` to the Unix time until which they count as online."""
 
     tenant_id: str = ""
     until: dict[str, float] = Field(default_factory=dict)
@@ -64,7 +67,7 @@ class LanePresence:
             now_s = self._app.runtime.now_s()
             until = {agent: at for agent, at in turn.state.until.items() if at > now_s and agent != agent_id}
             if online and len(until) >= MAX_AGENTS:
-                raise MailboxFull(key, len(until))
+                raise ArgumentError("agent_id", f"at most {MAX_AGENTS} people can be online for a project", agent_id)
             if online:
                 until[agent_id] = now_s + lasts_s
             turn.state = Online(tenant_id=tenant_id, until=until)

@@ -15,13 +15,21 @@ from inturn import arguments
 from inturn.agents.protocol import Agent
 from inturn.app import InTurn
 from inturn.compat.visitor import PREFIX
-from inturn.errors import Interrupted, LaneBusy, LaneError, MailboxFull, StoreUnavailable, UnknownConversation
+from inturn.errors import (
+    ChatMoved,
+    Interrupted,
+    LaneBusy,
+    LaneError,
+    MailboxFull,
+    StoreUnavailable,
+    UnknownConversation,
+)
 from inturn.lanes.inline import InlineBusy
 from inturn.lanes.policy import Busy
 from inturn.lanes.receipt import Receipt, Status
 from inturn.lanes.turn import Turn
 from inturn.visitors.answer import Answer, Answerer, Work, read_answer
-from inturn.visitors.chat import Change, ChatMoved, ConversationStore, Known, LaneConversations, Outcome
+from inturn.visitors.chat import Change, ConversationStore, Known, LaneConversations, Outcome
 from inturn.visitors.graph.walk import Tool
 from inturn.visitors.message import BusyPolicy, VisitorMessage, read_message
 from inturn.visitors.presence import LanePresence, Presence
@@ -54,11 +62,15 @@ class Accepted(NamedTuple):
 
 
 class VisitorResponder:
-    """Every part can be replaced. `lock`: held around each answer, in addition to the lane; it is not renewed.
+    """Answers visitors' messages, one turn at a time per visitor. Every part can be replaced.
 
-    `shares=True` holds the plain key `ai:lock:visitor:{visitor_uid}` in the same transitions as the lane (Redis only).
-    Both name the visitor of a tenant `{tenant}:{visitor_uid}`. `quiet`: how long a submitted burst must be silent
-    before `merge` answers it. `history`: how many earlier messages the agent is shown.
+    `lock`: a lock of your own, held around each answer in addition to the lane. It is not renewed. `lock_wait`: seconds
+    to wait for it, then `LockTimeout`. `shares=True` holds the plain key `ai:lock:visitor:{visitor_uid}` in the same
+    transitions as the lane (Redis only). Both name the visitor of a tenant `{tenant}:{visitor_uid}`.
+
+    `tools`: the functions that a graph may call, by name. `lease`: seconds after which the turn of a killed process
+    ends; a living process renews it. `quiet`: seconds that a submitted burst must be silent before `merge` answers it.
+    `history`: how many earlier messages the agent is shown.
     """
 
     def __init__(
@@ -149,7 +161,10 @@ class VisitorResponder:
         try:
             await self._settle(message, Change({message.message_id: "failed"}, fence=turn.fence))
         except Exception as failure:  # noqa: BLE001 - another store may raise anything; the turn's own error counts
-            log.warning("conversation=%s: not marked as failed: %s", message.conversation_id, failure)
+            log.warning(
+                "conversation=%s message=%s: could not be marked as failed: %s",
+                message.conversation_id, message.message_id, failure,
+            )  # fmt: skip
 
     async def handle_visitor_message(self, event: VisitorMessage | Mapping[str, Any]) -> Answer | None:
         """Answers a message and waits for the answer. Returns `None` if there is none; the chat says why (`outcome`).

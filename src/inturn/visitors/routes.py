@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from inturn.errors import DefinitionError, MissingExtra, UnknownConversation, UnknownHandler
 from inturn.http.caller import Caller
+from inturn.http.problems import documented
 from inturn.lanes.watch import Watch
 from inturn.visitors.bodies import (
     ConversationOut,
@@ -38,17 +39,26 @@ except ImportError as error:
     raise MissingExtra("inturn.visitors.routes", "server") from error
 
 
-def visitor_routes(responder: VisitorResponder, caller: Callable[..., Any]) -> APIRouter:
+_READ = ("store-unavailable", "state-mismatch")
+_WRITE = ("conversation-busy", "mailbox-full", *_READ, "outcome-unknown", "turn-lost")
+
+
+def visitor_routes(responder: VisitorResponder, caller: Callable[..., Caller]) -> APIRouter:
     router = APIRouter(prefix="/api/v1")
     _add_project_routes(router, responder, caller)
     _add_conversation_routes(router, responder, caller)
     return router
 
 
-def _add_project_routes(router: APIRouter, responder: VisitorResponder, caller: Callable[..., Any]) -> None:
+def _add_project_routes(router: APIRouter, responder: VisitorResponder, caller: Callable[..., Caller]) -> None:
     projects, presence, calls = responder.projects, responder.presence, Depends(caller)
 
-    @router.put("/projects/{project_id}/ai", tags=["projects"], summary="Change the AI settings of a project")
+    @router.put(
+        "/projects/{project_id}/ai",
+        tags=["projects"],
+        summary="Replace the AI settings of a project",
+        responses=documented(*_WRITE),
+    )
     async def put_settings(
         project_id: Annotated[SegmentId, Path()], given: SettingsIn, who: Caller = calls
     ) -> ProjectSettings:
@@ -57,26 +67,41 @@ def _add_project_routes(router: APIRouter, responder: VisitorResponder, caller: 
         await projects.put(project_id, settings, who.tenant_id)
         return settings
 
-    @router.get("/projects/{project_id}/ai", tags=["projects"], summary="Show the AI settings of a project")
+    @router.get(
+        "/projects/{project_id}/ai",
+        tags=["projects"],
+        summary="Get the AI settings of a project",
+        responses=documented(*_WRITE),  # reading settings may renew them, which is a write
+    )
     async def get_settings(project_id: Annotated[SegmentId, Path()], who: Caller = calls) -> ProjectSettings:
         """In a project without settings, the AI does not answer."""
         return await projects.get(project_id, who.tenant_id) or ProjectSettings(enabled=False)
 
-    @router.put("/projects/{project_id}/presence", tags=["projects"], summary="Say that a human is online, or not")
+    @router.put(
+        "/projects/{project_id}/presence",
+        tags=["projects"],
+        summary="Set whether a human is online",
+        responses=documented(*_WRITE),
+    )
     async def put_presence(
         project_id: Annotated[SegmentId, Path()], given: PresenceIn, who: Caller = calls
     ) -> PresenceOut:
         await presence.set(project_id, given.agent_id, given.online, given.for_s, who.tenant_id)
         return await get_presence(project_id, who)
 
-    @router.get("/projects/{project_id}/presence", tags=["projects"], summary="List the humans who are online")
+    @router.get(
+        "/projects/{project_id}/presence",
+        tags=["projects"],
+        summary="List the humans who are online",
+        responses=documented(*_READ),
+    )
     async def get_presence(project_id: Annotated[SegmentId, Path()], who: Caller = calls) -> PresenceOut:
         online = await presence.online(project_id, who.tenant_id)
         agents = [OnlineAgent(agent_id=agent, until=until) for agent, until in sorted(online.items())]
         return PresenceOut(project_id=project_id, human_online=bool(agents), agents=agents)
 
 
-def _add_conversation_routes(router: APIRouter, responder: VisitorResponder, caller: Callable[..., Any]) -> None:
+def _add_conversation_routes(router: APIRouter, responder: VisitorResponder, caller: Callable[..., Caller]) -> None:
     conversations, calls = responder.conversations, Depends(caller)
 
     async def chat_of(conversation_id: Annotated[SegmentId, Path()], who: Caller = calls) -> Chat:
@@ -95,12 +120,16 @@ def _add_conversation_routes(router: APIRouter, responder: VisitorResponder, cal
     the_watch = Depends(watch_of)
 
     @router.post(
-        "/visitors/{visitor_uid}/messages", status_code=202, tags=["visitors"], summary="Post a visitor's message"
+        "/visitors/{visitor_uid}/messages",
+        status_code=202,
+        tags=["visitors"],
+        summary="Post a visitor's message",
+        responses=documented("unknown-conversation", *_WRITE, "conversation-stopped"),
     )
     async def post_message(
         visitor_uid: Annotated[SegmentId, Path()], given: MessageIn, response: Response, who: Caller = calls
     ) -> MessageReceipt:
-        """A worker answers it later: see the messages of the conversation, or its events.
+        """A worker answers it later: read the messages of the conversation, or its events.
 
         A repeat of a `message_id` is the same message: it gets the same response, with `Idempotency-Replayed: true`.
         """
@@ -117,7 +146,12 @@ def _add_conversation_routes(router: APIRouter, responder: VisitorResponder, cal
             lane=receipt.key,
         )
 
-    @router.patch("/conversations/{conversation_id}", tags=["visitors"], summary="Switch the AI on or off")
+    @router.patch(
+        "/conversations/{conversation_id}",
+        tags=["visitors"],
+        summary="Switch the AI on or off in a conversation",
+        responses=documented("unknown-conversation", *_WRITE),
+    )
     async def patch_conversation(
         conversation_id: Annotated[SegmentId, Path()], given: ConversationPatch, who: Caller = calls
     ) -> ConversationOut:
@@ -130,12 +164,15 @@ def _add_conversation_routes(router: APIRouter, responder: VisitorResponder, cal
         )
 
     @router.get(
-        "/conversations/{conversation_id}/messages", tags=["visitors"], summary="List the messages of a conversation"
+        "/conversations/{conversation_id}/messages",
+        tags=["visitors"],
+        summary="List the messages of a conversation",
+        responses=documented("unknown-conversation", *_READ),
     )
     async def get_messages(
         chat: Chat = the_chat,
         after: Annotated[int, Query(ge=0, description="Only messages with a higher seq.")] = 0,
-        limit: Annotated[int, Query(ge=1, le=MAX_MESSAGES)] = 100,
+        limit: Annotated[int, Query(ge=1, le=MAX_MESSAGES, description="At most this many messages.")] = 100,
     ) -> MessagesOut:
         found = [message for message in chat.messages if message.seq > after]
         return MessagesOut(
@@ -150,6 +187,7 @@ def _add_conversation_routes(router: APIRouter, responder: VisitorResponder, cal
         tags=["visitors"],
         summary="Stream a conversation as server-sent events",
         response_class=EventSourceResponse,
+        responses=documented("unknown-conversation", *_READ),
     )
     async def get_events(
         chat: Chat = the_chat,
@@ -157,8 +195,9 @@ def _add_conversation_routes(router: APIRouter, responder: VisitorResponder, cal
         after: Annotated[int | None, Query(ge=0, description="Send the answers with a higher seq first.")] = None,
         last_event_id: Annotated[str | None, Header(description="The same as `after`; browsers send it.")] = None,
     ) -> AsyncIterator[ServerSentEvent]:
-        """The events are `typing`, `token`, `restart` (forget the tokens so far), `answer` (its `id` is its seq),
-        `outcome` (a message gets no answer: stop waiting for it) and `problem`.
+        """The events are `typing`, `token` (its `text` is the next piece of the answer), `restart` (forget the pieces
+        so far), `answer` (its `id` is its seq), `outcome` (a message gets no answer: stop waiting for it) and
+        `problem`.
         """
         async for event in ChatEvents(conversations, chat, watch, _resume_after(last_event_id, after)).stream():
             yield event

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from importlib.metadata import version
 
-from inturn.agents.from_settings import make_agent
+from inturn.agents.factory import make_agent
 from inturn.agents.protocol import Agent
 from inturn.app import InTurn
 from inturn.errors import MissingExtra
@@ -15,7 +15,6 @@ from inturn.http.api_keys import load_keys
 from inturn.http.asgi import ASGIApp, Receive, Scope, Send
 from inturn.http.body_limit import BodyLimit
 from inturn.http.idempotency.middleware import IdempotencyMiddleware
-from inturn.http.problems import documented
 from inturn.settings import Settings, load_settings
 from inturn.visitors.responder import VisitorResponder
 from inturn.workflows.config import OrchestratorConfig
@@ -39,10 +38,6 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtra("inturn.web.app", "server") from error
 
-_VISITORS = (
-    "unknown-conversation", "conversation-busy", "superseded", "mailbox-full", "store-unavailable",
-    "outcome-unknown", "turn-lost", "conversation-stopped", "state-mismatch",
-)  # fmt: skip
 ABOUT = """\
 Every conversation, in turn. A workflow walks a user through its steps, one turn at a time. A visitor's messages are
 answered one turn at a time. Errors are problem documents (RFC 9457): branch on their `code`. Any POST may carry an
@@ -105,7 +100,7 @@ def make_app(
     api.state.keys = keys
     add_exception_handlers(api)
     api.include_router(workflow_routes(orchestrator, caller, lifecycle.streams))
-    api.include_router(visitor_routes(responder, caller_in_lanes), responses=documented(*_VISITORS))
+    api.include_router(visitor_routes(responder, caller_in_lanes))
     api.include_router(health_routes(turns))
     api.include_router(page_routes())
     # the last one added is the outermost

@@ -26,14 +26,14 @@ def health_routes(app: InTurn) -> APIRouter:
     @router.head("/readyz", include_in_schema=False)
     @router.get(
         "/readyz", operation_id="readiness", summary="Check that the store can be reached",
-        responses={503: {"description": "What is wrong"}},
+        responses={503: {"description": "The store cannot be reached"}},
     )  # fmt: skip
     async def readiness(request: Request) -> Response:
         """Only known callers are told where the store is."""
         try:
             await app.lanes.inspect(_LANE, limit=1)
         except InTurnError as error:
-            why = str(error) if is_known(request) else "does not answer"
+            why = str(error) if is_known(request) else "not responding"
             return JSONResponse({"status": "unready", "store": why}, status_code=503, headers=fresh)
         return JSONResponse({"status": "ready", "store": "ok"}, headers=fresh)
 

@@ -1,7 +1,7 @@
 """The request and response bodies of the workflow routes, and examples of them for the OpenAPI description.
 
 The models make the examples themselves, so an example cannot contradict its model. OpenAPI leaves out null values: so
-no required field is null in any example.
+no required field is null in any example. The text under a field is what the API reference says about it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from inturn.errors import ArgumentError
 from inturn.lanes import template
-from inturn.workflows.config import MAX_WORDS
+from inturn.workflows.config import MAX_TEXT
 from inturn.workflows.definition.load import default_definition
 from inturn.workflows.definition.model import FieldType, WorkflowDefinition
 from inturn.workflows.messages import NormalizedMessage
@@ -40,10 +40,12 @@ _MESSAGE_ID = "Your own id for this message. A repeat with the same id gets the 
 
 
 class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
 class StartWorkflow(_Body):
+    """Which workflow to start, and how."""
+
     model_config = ConfigDict(json_schema_extra={"examples": [{"definition": "support_intake", "busy": "merge"}]})
 
     definition: str | None = Field(None, description="The id of a workflow definition; without it, the default.")
@@ -55,15 +57,20 @@ class StartWorkflow(_Body):
 
 
 class TakeTurn(_Body):
+    """What the user wrote."""
+
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"text": "I am Ada, ada@example.com", "message_id": "m-1"}]}
     )
 
-    text: Annotated[str, AfterValidator(_said)] = Field(min_length=1, max_length=MAX_WORDS)
+    text: Annotated[str, AfterValidator(_said)] = Field(min_length=1, max_length=MAX_TEXT)
+    """What the user wrote; not all blank."""
     message_id: MessageId | None = Field(None, description=_MESSAGE_ID)
 
 
 class SubmitCard(_Body):
+    """What the user filled in."""
+
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [
@@ -73,28 +80,49 @@ class SubmitCard(_Body):
     )
 
     card_id: str = Field(min_length=1, max_length=200)
+    """The id of a card of the workflow."""
     data: dict[str, Any] = Field(description="The inputs of the card, by their ids.")
-    action: str | None = Field(None, max_length=200, description="One of the card's actions.")
+    action: str | None = Field(None, max_length=200, description="One of the card's actions; none is needed.")
     message_id: MessageId | None = Field(None, description=_MESSAGE_ID)
 
 
 class FieldView(BaseModel):
+    """One value that a step collects."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     name: str
+    """The name of the field, as in `collected_data`."""
     type: FieldType
+    """The type of the value."""
     label: str
+    """The name to show to users."""
     required: bool
+    """Whether the step needs it."""
     choices: list[str]
+    """The values to choose from; empty unless the type is `choice`."""
 
 
 class StepView(BaseModel):
+    """One step of a workflow."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     id: str
+    """The id of the step."""
     title: str
+    """The title to show to users."""
     card_id: str | None
+    """The id of the step's card; `null` if it has none."""
     fields: list[FieldView]
+    """What the step collects."""
 
 
 class DefinitionView(BaseModel):
+    """A workflow that can be started."""
+
     model_config = ConfigDict(
+        use_attribute_docstrings=True,
         json_schema_extra={
             "examples": [
                 {
@@ -119,13 +147,17 @@ class DefinitionView(BaseModel):
                     ],
                 }
             ]
-        }
+        },
     )
 
     id: str
+    """The id to start it by."""
     title: str
+    """The title to show to users."""
     is_default: bool
+    """Whether this one is started when no definition is named."""
     steps: list[StepView]
+    """Its steps, in order."""
 
     @classmethod
     def of(cls, definition: WorkflowDefinition, is_default: bool) -> DefinitionView:

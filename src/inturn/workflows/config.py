@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 from inturn import arguments
 from inturn.lanes.handler import MAX_STATE_TTL_S, one_of
@@ -10,7 +11,8 @@ from inturn.workflows.loop import MAX_CONTEXT
 from inturn.workflows.state import BusyTurn
 
 DAY_S = 86_400.0
-MAX_WORDS = 16_000
+MAX_TEXT = 16_000
+"""Characters. The chat page lets nobody write more, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +33,11 @@ class OrchestratorConfig:
     """Seconds in which a repeated `message_id` gets the first response."""
     context_chars: int = MAX_CONTEXT
     """Characters of the query that the agent gets, unless the user's words alone are longer."""
-    max_text: int = MAX_WORDS
+    max_text: int = MAX_TEXT
     """Characters that a user may write in one message."""
 
     def __post_init__(self) -> None:
-        one_of(self.busy, ("reject", "queue", "merge"), "busy")
+        one_of(self.busy, get_args(BusyTurn), "busy")
         arguments.seconds(self.state_ttl, "state_ttl", maximum=MAX_STATE_TTL_S)
         for name in ("lease", "time_limit", "agent_timeout", "wait", "dedup_window"):
             arguments.seconds(getattr(self, name), name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 from inturn.agents import storable
 from inturn.agents.protocol import Agent
@@ -32,10 +32,11 @@ _MAX_CARD = 64 * 1024
 
 
 class WorkflowOrchestrator:
-    """Every part can be replaced: the agent, the definitions, the parser, the context builder.
+    """Walks users through a workflow, one turn at a time per conversation.
 
-    `definition`: one, or several by id (the first is the default); without it, the packaged example (which needs the
-    extra `workflows`). `plain`: where sessions of services with the plain layout are found.
+    Every part can be replaced: the agent, the definitions, the parser, the context builder. `definition`: one, or
+    several by id (the first is the default); without it, the packaged example (which needs the extra `workflows`).
+    `plain`: where sessions of services with the plain layout are found.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class WorkflowOrchestrator:
     ) -> WorkflowResponse:
         """Starts a new conversation. A user may have many at once."""
         policy = busy or self.config.busy
-        one_of(policy, ("reject", "queue", "merge"), "busy")
+        one_of(policy, get_args(BusyTurn), "busy")
         return await self.sessions.start(Owner(user_id=user_id, tenant_id=tenant_id), definition, policy, self.agent)
 
     async def process_turn(
@@ -78,7 +79,11 @@ class WorkflowOrchestrator:
         owner: Owner | None = None,
         on_activity: OnActivity | None = None,
     ) -> WorkflowResponse:
-        """Answers what the user wrote, in one turn. `owner`: who asks; for them, other conversations do not exist."""
+        """Takes one turn with what the user wrote; returns the answer.
+
+        `message_id`: a repeat with the same id gets the first response. `owner`: who asks; for them, other
+        conversations do not exist. `on_activity`: gets what the agent says, as it says it.
+        """
         if not text.strip() or len(text) > self.config.max_text:
             raise ArgumentError("text", f"must have 1 to {self.config.max_text} characters that are not all blank")
         words = storable.text(text, self.config.max_text)
@@ -96,7 +101,7 @@ class WorkflowOrchestrator:
         owner: Owner | None = None,
         on_activity: OnActivity | None = None,
     ) -> WorkflowResponse:
-        """Answers the submission of a card that the definition lists, in one turn."""
+        """Takes one turn with a submitted card, which the definition must list; returns the answer."""
         try:
             values = storable.value({**data, "cardId": card_id}, _MAX_CARD)
         except storable.NotStorable as error:

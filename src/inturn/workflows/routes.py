@@ -93,7 +93,7 @@ def _add_sessions(router: APIRouter, orchestrator: WorkflowOrchestrator, caller:
     @router.get(
         "/workflows/{conversation_id}",
         operation_id="get_workflow",
-        summary="Show where a workflow stands",
+        summary="Get the state and progress of a workflow",
         responses={200: example(SESSION), **documented("unknown-conversation", *_STORE)},
     )
     async def get_workflow(conversation_id: str, who: Who) -> SessionView:
@@ -102,7 +102,7 @@ def _add_sessions(router: APIRouter, orchestrator: WorkflowOrchestrator, caller:
     @router.post(
         "/workflows/{conversation_id}/complete",
         operation_id="complete_workflow",
-        summary="Complete a workflow, whatever is still missing",
+        summary="Complete a workflow, even if fields are missing",
         responses={200: example(SESSION), **documented(*_CHANGE)},
     )
     async def complete_workflow(conversation_id: str, who: Who) -> SessionView:
@@ -144,7 +144,7 @@ def _add_turns(
     @router.post(
         "/workflows/{conversation_id}/turns/stream",
         operation_id="stream_turn",
-        summary="The same, streamed while the agent writes",
+        summary="Take a turn, and stream the answer as the agent writes it",
         response_class=StreamingResponse,  # FastAPI's own event response would start before the first event
         responses={**told, **documented(*_TURN)},
     )
@@ -177,7 +177,7 @@ def _add_turns(
     @router.post(
         "/workflows/{conversation_id}/card-actions/stream",
         operation_id="stream_card",
-        summary="The same, streamed while the agent writes",
+        summary="Submit a card, and stream the answer as the agent writes it",
         response_class=StreamingResponse,
         responses={**told, **documented("card-not-allowed", *_TURN)},
     )

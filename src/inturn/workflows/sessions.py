@@ -194,7 +194,7 @@ class Sessions:
             return self.definitions[name]
         except KeyError:
             known = ", ".join(self.definitions)
-            raise ArgumentError("definition", f"there is no such workflow; there are {known}", name) from None
+            raise ArgumentError("definition", f"no such workflow; known: {known}", name) from None
 
     def definition_of(self, state: WorkflowState) -> WorkflowDefinition:
         try:

@@ -41,8 +41,14 @@ class Owner(BaseModel):
 
 
 class Line(BaseModel):
+    """One message of the history."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     role: Role
+    """Who wrote it."""
     text: str
+    """What was written."""
 
 
 class WorkflowState(BaseModel):

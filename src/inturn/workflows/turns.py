@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 from inturn import metrics
 from inturn.agents.activity import Activity
 from inturn.errors import CardNotAllowed, DuplicateMessage, LaneBusy, ResultExpired, SessionCompleted
+from inturn.http.answer_events import TYPING, event_of
 from inturn.lanes.inline import InlineBusy
 from inturn.lanes.turn import Turn
 from inturn.workflows.definition.model import WorkflowDefinition
@@ -171,15 +172,14 @@ def must_list_card(definition: WorkflowDefinition, submitted: Mapping[str, Any] 
         raise CardNotAllowed(submitted["cardId"], f"workflow {definition.id!r} has no such card")
     action = submitted.get("action")
     if action is not None and action not in card.actions:
-        raise CardNotAllowed(card.id, f"there is no such action; there are {', '.join(card.actions)}")
+        raise CardNotAllowed(card.id, f"it has no such action, only: {', '.join(card.actions)}")
 
 
 def _tell(turn: Turn[Any], activity: Activity) -> None:
     """Streams what the agent writes to the watchers of the conversation."""
-    if activity.type == "typing" and activity.text:
-        turn.stream({"token": activity.text})
-    elif activity.is_restart:
-        turn.stream({"restart": True})
+    event = event_of(activity)
+    if event is not None and event != TYPING:
+        turn.stream(event.chunk)
 
 
 @dataclass(slots=True)

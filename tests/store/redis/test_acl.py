@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,10 +13,11 @@ import redis
 from inturn.errors import StoreUnavailable
 from inturn.store import clock
 from inturn.store.redis.link import LinkRefused
+from inturn.store.redis.server_checks import explain
 from tests.servers import PrivateRedis
 from tests.store.policies import INTERRUPT, LATEST, ROLLBACK, cancel, quiet, run, steer, turns
 from tests.store.redis.peers import Open, RedisPeer, admin
-from tests.store.redis.rights import FOR_THE_CHECK, RIGHTS
+from tests.store.redis.rights import CHANNELS, FOR_THE_CHECK, KEYS, RIGHTS
 from tests.store.world import send_to
 from tests.waiting import until
 
@@ -147,10 +149,16 @@ async def test_no_right_of_these_can_be_left_out(user: Open, open_at: Open, owne
         owner.script_flush()  # it is needed when the server does not know a script
     peer = user(*(right for right in RIGHTS if right != missing))
     sent_at = clock.now()
-    with pytest.raises(StoreUnavailable, match="grant the rights that inturn needs") as refused:
+    with pytest.raises(StoreUnavailable, match="the ACL user may not do this") as refused:
         await do_everything(peer, open_at)
     assert clock.now() - sent_at < 10
     assert refused.value.__cause__ is not None
+
+
+async def test_the_rights_that_the_error_names_are_enough(user: Open, open_at: Open) -> None:
+    named = re.findall(r"\+\S+?(?=[, ])", explain("NOPERM", "NOPERM"))
+    assert "+@write" in named
+    await do_everything(user(*named, KEYS, CHANNELS), open_at)
 
 
 def test_the_documentation_lists_these_rights() -> None:
@@ -217,7 +225,7 @@ async def test_a_server_with_one_password_for_all(open_at: Open) -> None:
         where = f"127.0.0.1:{server.port}/0"
         await open_at(f"redis://:s3cr%2Ft@{where}").hold("n")
         await open_at(f"redis://default:s3cr%2Ft@{where}").hold("m")
-        for url, says in ((f"redis://{where}", "put it into the URL"), (f"redis://:guess@{where}", "WRONGPASS")):
+        for url, says in ((f"redis://{where}", "put it in the URL"), (f"redis://:guess@{where}", "WRONGPASS")):
             peer = open_at(url, timeout_s=40)
             async with asyncio.timeout(10):
                 with pytest.raises(StoreUnavailable, match=says) as refused:

@@ -81,7 +81,7 @@ steps:
     card: none
 """
     assert problems(tmp_path, text) == [
-        "1: id: must begin with a letter and go on with letters, digits, '_', '.' or '-', 64 characters at most",
+        "1: id: must start with a letter, followed by letters, digits, '_', '.' or '-'; at most 64 characters",
         "1: title: is missing",
         "2: titel: is not known here; did you mean title?",
         "4: steps[0].prompt: is missing",

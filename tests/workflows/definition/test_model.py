@@ -200,7 +200,7 @@ def test_a_field_without_a_label_is_called_by_its_name() -> None:
 
 @pytest.mark.parametrize("name", ["action", "cardId", "reply", "nextAction", "data"])
 def test_a_field_may_not_have_a_name_that_means_something_else(name: str) -> None:
-    with pytest.raises(ValueError, match="has another meaning"):
+    with pytest.raises(ValueError, match="is reserved for what agents send"):
         FieldDefinition(name=name)
 
 

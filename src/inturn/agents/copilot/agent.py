@@ -28,7 +28,7 @@ _FILTERED = re.compile(r"ContentFiltered|OpenAI(?!RateLimit)\w+")
 
 
 class CopilotStudioAgent:
-    """`token`: a text, or an async function that returns the one that is valid now. A client has its own."""
+    """`token`: a text, or an async function that returns the current one. A client has its own, and takes none."""
 
     def __init__(
         self,

@@ -103,7 +103,7 @@ class Link:
         self._client: CopilotClient | None = None
         if isinstance(settings_or_client, CopilotClient):
             if token is not None:
-                raise ArgumentError("token", "a client has its own")
+                raise ArgumentError("token", "cannot be combined with a client, which has its own")
             self._client = settings_or_client
             self._secrets.append(str(getattr(settings_or_client, "_token", "")))
             self._settings = settings_or_client.settings

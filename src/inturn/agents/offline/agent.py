@@ -14,7 +14,7 @@ from typing import Any
 from inturn.agents.activity import Activity, card_attachment
 from inturn.agents.call import watched
 from inturn.agents.offline.free_chat import chat
-from inturn.agents.offline.wording import Reply
+from inturn.agents.offline.reply import Reply
 from inturn.agents.offline.workflow import walk
 from inturn.agents.protocol import Ask
 from inturn.errors import ArgumentError

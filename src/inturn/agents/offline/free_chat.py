@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
-from inturn.agents.offline import small_talk, wording
-from inturn.agents.offline.wording import Reply, name_of
+from inturn.agents.offline import reply, small_talk
+from inturn.agents.offline.reply import Reply, name_of
 from inturn.agents.offline.words import quoted, stems, tidy, words
 from inturn.agents.protocol import Ask
 from inturn.workflows.definition.model import WorkflowDefinition
@@ -37,17 +37,17 @@ def chat(ask: Ask, definition: WorkflowDefinition) -> Reply:
     question = small_talk.without_greeting(text)
     if small_talk.command(question) == "help":
         known = definition.about or definition.welcome
-        return Reply(" ".join(part for part in (known, wording.topics(definition)) if part), suggested=suggested)
+        return Reply(" ".join(part for part in (known, reply.topics(definition)) if part), suggested=suggested)
     answer = fact_for(question, ask.instructions) or answer_to(question, definition.answers, definition.about)
     if answer is not None:
         hello = "Hello! " if is_first and question != text else ""
         return Reply(hello + answer)
     sorry = f"I have no answer to {quoted(question)}."
-    return Reply(" ".join(part for part in (sorry, wording.topics(definition)) if part), suggested=suggested)
+    return Reply(" ".join(part for part in (sorry, reply.topics(definition)) if part), suggested=suggested)
 
 
 def _greeting(definition: WorkflowDefinition) -> str:
-    return " ".join(part for part in (definition.welcome or "Hello!", wording.topics(definition)) if part)
+    return " ".join(part for part in (definition.welcome or "Hello!", reply.topics(definition)) if part)
 
 
 def answer_to(question: str, answers: Mapping[str, str], about: str = "", *, share: float = 0.0) -> str | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
-from inturn.agents.offline import small_talk, wording
+from inturn.agents.offline import reply, small_talk
 from inturn.agents.offline.choices import has_words, named
 from inturn.agents.offline.extraction import MessageContext, Reading, Refused, read_message
 from inturn.agents.offline.fields import (
@@ -22,7 +22,7 @@ from inturn.agents.offline.fields import (
     wants_to_change,
 )
 from inturn.agents.offline.free_chat import answer_to
-from inturn.agents.offline.wording import Reply, choices_of
+from inturn.agents.offline.reply import Reply, choices_of
 from inturn.agents.offline.words import quoted, tidy, words
 from inturn.agents.offline.yes_no import is_plain, objection, yes_or_no
 from inturn.agents.protocol import Ask, Situation
@@ -37,9 +37,9 @@ _AGREEING = frozenset(["agree", "agreed", "consent", "accept"])
 def walk(ask: Ask, situation: Situation, today: date) -> Reply:
     """Returns the answer to one turn, and writes what must be remembered to `ask.memory`."""
     turn = _Turn(ask, situation, today)
-    reply = turn.reply()
+    answer = turn.reply()
     turn.notes.write(ask.memory)
-    return reply
+    return answer
 
 
 class _Turn:
@@ -94,7 +94,7 @@ class _Turn:
             try:
                 found[name] = each.check(value)
             except ValueError as error:
-                said.append(wording.refused(Refused(each, str(value)[:100], str(error))))
+                said.append(reply.refused(Refused(each, str(value)[:100], str(error))))
         if action == "back" and not found:
             return self._back()
         if action == "skip" and not found:
@@ -118,7 +118,7 @@ class _Turn:
             answer = self._request()
             said = [answer] if answer else self._refusals(reading, asked)
         elif reading.refused:
-            said += [wording.refused(each) for each in reading.refused]
+            said += [reply.refused(each) for each in reading.refused]
         return self._go_on(said, reading.found)
 
     def _reading(self, asked: FieldDefinition | None, last: FieldDefinition | None) -> Reading:
@@ -133,9 +133,9 @@ class _Turn:
         return is_optional and yes_or_no(self.text, aliases(asked)) is False
 
     def _refusals(self, reading: Reading, asked: FieldDefinition | None) -> list[str]:
-        said = [wording.refused(each) for each in reading.refused] or [f"I did not understand {quoted(self.text)}."]
+        said = [reply.refused(each) for each in reading.refused] or [f"I did not understand {quoted(self.text)}."]
         if asked is not None and choices_of(asked) and not any("which one?" in each for each in said):
-            said = [f"I did not understand {quoted(self.text)}.", wording.choices(asked)]
+            said = [f"I did not understand {quoted(self.text)}.", reply.choices(asked)]
         return said
 
     def _answers(self, reading: Reading, asked: FieldDefinition | None) -> list[str]:
@@ -151,7 +151,7 @@ class _Turn:
                 except ValueError as error:
                     reading.refused.append(Refused(asked, self.text, str(error)))
                 return []
-            said.append(answer or wording.unknown(self.definition))
+            said.append(answer or reply.unknown(self.definition))
         return list(dict.fromkeys(said))
 
     def _request(self) -> str | None:
@@ -162,7 +162,7 @@ class _Turn:
 
     def _help(self) -> list[str]:
         about = self.definition.about or self.definition.welcome
-        return [about, wording.topics(self.definition), "Say “back” to change the last answer."]
+        return [about, reply.topics(self.definition), "Say “back” to change the last answer."]
 
     def _back(self) -> Reply:
         asked = self.asked
@@ -192,13 +192,13 @@ class _Turn:
         reading = self._reading(asked=None, last=None)
         choice = _choice_named(self.text, self._known())
         found = reading.found or ({choice[0].name: choice[1]} if choice and choice[2] else {})
-        refused = [wording.refused(each) for each in reading.refused]
+        refused = [reply.refused(each) for each in reading.refused]
         if found:
             return self._go_on(refused, found)
         wanted = doubted or _field_to_change(self.text, self._known(), self.before) or (choice[0] if choice else None)
         if wanted is None and self.notes.asked == _CHANGE:
             wanted = mentioned(self.text, self._known())
-        unsent = [wording.UNSENT] if objection(self.text) else []
+        unsent = [reply.UNSENT] if objection(self.text) else []
         if wanted is not None:
             return self._ask_again(wanted, unsent + refused)
         answers = self._answers(reading, None)
@@ -254,7 +254,7 @@ class _Turn:
         if found:
             self.notes.last = list(found)[-1]
             self.notes.skipped = [name for name in self.notes.skipped if name not in found]
-            said = [wording.noted(found, self.before, self.notes.asked, self.definition), *said]
+            said = [reply.noted(found, self.before, self.notes.asked, self.definition), *said]
         pending = self.notes.pending(self.definition, collected)
         still = self.definition.by_name.get(self.notes.asked)
         if not found and still is not None and still.name not in self.notes.skipped:
@@ -264,7 +264,7 @@ class _Turn:
         self.notes.asked = _CONFIRM
         prompt = self.definition.confirm or "Is all of this right?"
         prompts, cards = self._passed(len(self.definition.steps), collected)
-        text = _join([*said, *prompts]) + f"\n\n{wording.summary(self.definition, collected)}\n\n{prompt}"
+        text = _join([*said, *prompts]) + f"\n\n{reply.summary(self.definition, collected)}\n\n{prompt}"
         return Reply(
             text=text.strip(),
             data=found,
@@ -282,7 +282,7 @@ class _Turn:
         number = next(at for at, step in enumerate(self.definition.steps) if asked in step.fields)
         prompts, cards = self._passed(number + 1, collected)
         self.notes.asked = asked.name
-        prompt = wording.question(asked, collected)
+        prompt = reply.question(asked, collected)
         offered = choices_of(asked)
         skip = [] if asked.required or asked.name in collected else ["Skip"]
         return Reply(

@@ -54,12 +54,24 @@ class _NotKept(Exception):
 
 
 class IdempotencyMiddleware:
-    """`IdempotencyMiddleware(app, turns)`, or `app.add_middleware(IdempotencyMiddleware, turns=turns)`.
+    """Runs a request with an `Idempotency-Key` once; a repeat gets the first response.
 
-    `required`: the path prefixes, or a function of the ASGI scope, where a request without a key gets 400. `scope`: who
-    is calling, a function of the ASGI scope that returns `None` if it cannot tell. `keep`: seconds for which responses
-    are kept. `keeps`: the statuses that are kept; a refusal with `Retry-After` never is. `omit_headers`: response
-    headers that are not kept.
+    `IdempotencyMiddleware(app, turns)`, or `app.add_middleware(IdempotencyMiddleware, turns=turns)`.
+
+    Args:
+        methods: the methods for which the header counts; others pass untouched.
+        required: `True`, path prefixes, or a function of the ASGI scope: where a request without a key gets 400.
+            Elsewhere it passes untouched.
+        scope: who is calling, a function of the ASGI scope; it returns `None` if it cannot tell.
+        keep: seconds for which a response is kept, up to 7 days.
+        keeps: a function of the status: whether the response is kept. If not, a repeat runs again. A refusal with
+            `Retry-After` is never kept.
+        omit_headers: response headers that are sent once and not kept.
+        streams: content types that are passed through as they come, and not kept.
+        max_request: the longest body of a request with a key, in bytes; a longer one gets 413.
+        max_response: the longest body that is kept, in bytes.
+        ttl: the lease, in seconds: how long a key stays busy after the process that held it was killed.
+        time_limit: seconds that a request with a key may take.
     """
 
     def __init__(
@@ -230,8 +242,8 @@ def _store_away() -> Problem:
 def _not_replayable(why: str) -> Problem:
     return Problem(
         "not-replayable",
-        f"The operation ran, and its response was sent once, but {why}. It was not run again: look up its outcome in "
-        "another way, and use a new key only if it should happen once more.",
+        f"The operation ran, and its response was sent once, but {why}. It was not run again: look up its outcome some "
+        "other way, and use a new key only if it should run again.",
     )
 
 

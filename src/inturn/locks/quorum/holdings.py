@@ -34,7 +34,7 @@ _alive: WeakSet[QuorumHoldings] = WeakSet()
 
 
 class QuorumHoldings:
-    """It may be made anywhere, and connects when it is first used, also after `close`."""
+    """Create it anywhere: it connects when it is first used, also after `close`."""
 
     def __init__(self, urls: Sequence[str], *, namespace: str = "inturn", timeout: arguments.Seconds = 0.5) -> None:
         """`timeout`: seconds that a server may take to answer; less if the ttl of a lock is short."""

@@ -73,7 +73,7 @@ class QuorumLock:
         return True
 
     async def take(self) -> QuorumLease:
-        """As `acquire`, but returns the lease, and raises `LockTimeout` if it was not granted in time."""
+        """Like `acquire`, but returns the lease, and raises `LockTimeout` if it was not granted in time."""
         return await self._take(self.wait_s)
 
     async def release(self) -> None:
@@ -199,7 +199,7 @@ class Quorum(QuorumHoldings):
         *,
         renew: bool = True,
     ) -> QuorumLock:
-        """`wait`: seconds to wait, `None` as long as it takes, `0` not at all.
+        """`wait`: seconds to wait; `None` for as long as it takes, `0` not at all.
 
         The lease is renewed while this process lives; after a crash it ends within `ttl`. `renew=False` makes it
         end after `ttl` in any case, unless it is extended.

@@ -17,7 +17,7 @@ from inturn import metrics
 from inturn.errors import NotReplicated, StoreUnavailable
 from inturn.store import clock
 from inturn.store.protocol import Grant, Listener, Notice
-from inturn.store.redis import server_checks as health
+from inturn.store.redis import server_checks
 from inturn.store.redis.address import Address
 from inturn.store.redis.keys import Keys, copied, partition_of
 from inturn.store.redis.link import Link, LinkLost, LinkRefused, Reply
@@ -177,7 +177,7 @@ class Calls(Links):
                 return await self._check_all()
             link = self._link()
             await link.open()
-            return await health.examine(link, self._address, self._allow_eviction)
+            return await server_checks.examine(link, self._address, self._allow_eviction)
         except LinkLost as error:
             raise StoreUnavailable(str(error)) from error
 
@@ -197,7 +197,7 @@ class Calls(Links):
             for link in masters:
                 try:
                     await link.open(self.timeout_s)
-                    warnings += await health.examine(link, link.address, self._allow_eviction)
+                    warnings += await server_checks.examine(link, link.address, self._allow_eviction)
                 except LinkRefused:
                     raise
                 except LinkLost as error:
@@ -208,7 +208,7 @@ class Calls(Links):
             if is_late or not away:  # the partitions of the others can be used
                 used = {cluster.slots.at(slot_of(keys.prefix)) for keys in self._keys}
                 warnings += [f"a master was not checked: {error}" for error in away]
-                return warnings + health.spread(self.place, len(masters), len(used), self.partitions)
+                return warnings + server_checks.spread(self.place, len(masters), len(used), self.partitions)
 
     async def command(self, *command: Any) -> Reply:
         """One plain command on keys that are shared with others. It may be sent twice."""
@@ -349,7 +349,7 @@ class Calls(Links):
             link.leave(str(reply), moved_to=rest.split()[1] if code == "MOVED" else None)
             await asyncio.sleep(0.05)
             return reply
-        raise self._unavailable(script, health.explain(code, str(reply))) from reply
+        raise self._unavailable(script, server_checks.explain(code, str(reply))) from reply
 
 
 def address_of(url: str) -> Address:

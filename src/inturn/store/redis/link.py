@@ -20,7 +20,7 @@ from typing import Any, cast
 import hiredis
 
 from inturn.store import clock
-from inturn.store.redis import server_checks as health
+from inturn.store.redis import server_checks
 from inturn.store.redis.address import Address
 
 FLUSH_AT = 8
@@ -313,7 +313,7 @@ class Link(asyncio.Protocol):
             code == "ERR" and "max number of clients" not in rest
         )
         kind = LinkRefused if is_final else LinkLost
-        raise kind(f"{self._address} {health.explain(code, answer)}")
+        raise kind(f"{self._address} {server_checks.explain(code, answer)}")
 
     async def read_clock(self) -> None:
         """Learns how far the server's clock is from ours, to within half a round trip."""

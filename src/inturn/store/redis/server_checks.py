@@ -16,8 +16,9 @@ _MEANING = {
     "OOM": "its memory is full (maxmemory); give it more, or remove what fills it",
     "MISCONF": "it cannot save to disk and therefore refuses writes; look at its disk and its log",
     "NOREPLICAS": "too few replicas are connected for its min-replicas-to-write",
-    "NOPERM": "the ACL user may not do this; grant the rights that inturn needs (Locks page, section Redis)",
-    "NOAUTH": "it asks for a password; put it into the URL",
+    "NOPERM": "the ACL user may not do this: it needs +@read +@write +@scripting +@pubsub +time, "
+    "and the keys (~) and channels (&) of its namespace",
+    "NOAUTH": "it requires a password: put it in the URL",
     "WRONGPASS": "the user name or the password in the URL is wrong, or the user is off",
     "DENIED": "it is in protected mode; give it a password, or connect from its own machine",
     "WRONGTYPE": "a key of this namespace is used by someone else; choose another namespace",
@@ -38,7 +39,7 @@ async def examine(link: Link, address: Address, allow_eviction: bool) -> list[st
     info = await link.ask("INFO")
     if isinstance(info, hiredis.ReplyError):
         if not str(info).startswith(("NOPERM", "ERR")):
-            raise StoreUnavailable(f"{address} does not answer INFO now: {info}") from info
+            raise StoreUnavailable(f"{address} cannot answer INFO right now: {info}") from info
         return [f"{address} does not let us read INFO, so its settings were not checked: {info}"]
     text = info.decode() if isinstance(info, bytes) else str(info)
     facts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)

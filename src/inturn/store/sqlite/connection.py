@@ -65,7 +65,7 @@ class Address:
         if path.is_dir():
             raise SettingsError(f"{path} is a folder: name a file in it, such as {path / 'inturn.db'}")
         if not path.parent.is_dir():
-            raise SettingsError(f"the folder {path.parent} does not exist: make it, or name another one")
+            raise SettingsError(f"the folder {path.parent} does not exist: create it, or choose another")
         if namespace != DEFAULT_NAMESPACE:
             path = path.with_name(f"{path.stem}.{namespace}{path.suffix}")
         return cls(path, namespace, synchronous)

@@ -218,7 +218,15 @@ def rule_of(text: str) -> Rule:
     if not text:
         return PLAIN
     policy, quiet, cap, max_quiet, allows, version, window = text.split(" ")
-    return Rule(cast(Policy, policy), int(quiet), int(cap), int(max_quiet), allows == "1", int(version), int(window))
+    return Rule(
+        policy=cast(Policy, policy),
+        quiet_ms=int(quiet),
+        cap=int(cap),
+        max_quiet_ms=int(max_quiet),
+        allows=allows == "1",
+        version=int(version),
+        window_ms=int(window),
+    )
 
 
 def why_lost(tx: Transaction, token: str, fence: int) -> str | None:

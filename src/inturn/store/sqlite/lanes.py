@@ -56,7 +56,7 @@ from inturn.store.sqlite.lane import (
 from inturn.store.sqlite.transaction import Transaction, process_of
 from inturn.store.sqlite.watch import announce
 
-EXPECTS_S = 6.0
+RESULT_EXPECTS_S = 6.0
 """A process that awaits a result asks for it again sooner than this."""
 
 
@@ -383,5 +383,5 @@ def _with(process: str, processes: str) -> str:
 
 
 def _pending(tx: Transaction) -> Outcome:
-    tx.expects_until = max(tx.expects_until, tx.sent_at + EXPECTS_S)
+    tx.expects_until = max(tx.expects_until, tx.sent_at + RESULT_EXPECTS_S)
     return Outcome("pending")

@@ -14,7 +14,7 @@ from inturn.store.sqlite.give import give_next
 from inturn.store.sqlite.lane import LANE, Lane, given, put, read_lane, read_state, running_message
 from inturn.store.sqlite.transaction import Transaction
 
-EXPECTS_S = 3.0
+WORKER_EXPECTS_S = 3.0
 """A worker that found no work asks again sooner than this."""
 
 
@@ -52,7 +52,7 @@ def claim(tx: Transaction, process: str, call: str, can: Sequence[str], count: i
     if len(turns) < count:
         for handler in can:
             tx.execute("INSERT INTO idle VALUES (?, ?, ?)", (handler, tx.tick(), process))
-        tx.expects_until = max(tx.expects_until, tx.sent_at + EXPECTS_S)
+        tx.expects_until = max(tx.expects_until, tx.sent_at + WORKER_EXPECTS_S)
     soonest = lanes_due(tx)
     return Claimed(turns, -1 if soonest is None else max(0, soonest - tx.now))
 

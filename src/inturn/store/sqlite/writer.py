@@ -34,8 +34,8 @@ log = logging.getLogger("inturn.store")
 
 MAX_BATCH = 256
 """Calls in one transaction."""
-SHORTEST_PAUSE_S = 0.0001
-LONGEST_PAUSE_S = 0.005
+MIN_PAUSE_S = 0.0001
+MAX_PAUSE_S = 0.005
 """How long we pause while another process has the write lock: the longer we have waited, the longer the pause."""
 END_WITHIN_S = 1.0
 """How long the end of the interpreter waits for a writer."""
@@ -171,7 +171,7 @@ class Writer:
                     return jobs, error
                 self._obstacle = error
                 waited_s = clock.now() - started_at
-                time.sleep(min(max(SHORTEST_PAUSE_S, waited_s / 100), LONGEST_PAUSE_S))
+                time.sleep(min(max(MIN_PAUSE_S, waited_s / 100), MAX_PAUSE_S))
             except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets it
                 return jobs, error
             else:

@@ -27,70 +27,89 @@ DEFAULT = "default"
 NodeId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 FieldName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$")]
 Label = Annotated[str, StringConstraints(max_length=200)]
+OwnId = Annotated[NodeId, Field(description="The id of this node, which no other node of the graph has.")]
 Operator = Literal["equals", "not_equals", "contains", "exists", "greater", "less", "matches"]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class StartNode(_Part):
+    """Where the graph begins. There is exactly one."""
+
     type: Literal["start"]
-    id: NodeId
+    id: OwnId
 
 
 class MessageNode(_Part):
     """Says its text. With `wait` the graph rests here, and the visitor's reply is kept in the field `save_as`."""
 
     type: Literal["message"]
-    id: NodeId
+    id: OwnId
     text: str = Field(min_length=1, max_length=8000)
+    """What it says. `{field}` becomes the value of that field."""
     wait: bool = False
+    """Whether the graph rests here until the visitor replies."""
     save_as: FieldName | None = None
+    """The field that keeps the visitor's reply; needs `wait`."""
 
 
 class ConditionNode(_Part):
     """Follows the edge `true` or `false`. The field `text` is what the visitor wrote."""
 
     type: Literal["condition"]
-    id: NodeId
+    id: OwnId
     field: FieldName
+    """The field to look at."""
     op: Operator
+    """How to compare. `exists` needs no `value`; `matches` takes a regular expression without look-around."""
     value: Any = None
+    """What to compare with."""
 
 
 class SwitchNode(_Part):
     """Follows the edge whose label is the case that equals the field, or `default`."""
 
     type: Literal["switch"]
-    id: NodeId
+    id: OwnId
     field: FieldName
+    """The field to look at."""
     cases: tuple[Label, ...]
+    """The values that have an edge of their own."""
 
 
 class ToolNode(_Part):
     """Calls a tool. An argument that is exactly `"{field}"` becomes the value of that field."""
 
     type: Literal["tool"]
-    id: NodeId
+    id: OwnId
     tool: str = Field(min_length=1, max_length=128)
+    """The name of the tool, as it was given to the responder."""
     arguments: dict[str, Any] = {}
+    """What the tool gets. `{field}` becomes the value of that field."""
     save_as: FieldName | None = None
+    """The field that keeps what the tool returns."""
 
 
 class AiNode(_Part):
     """The agent answers, and `save_as` keeps its words. With `wait` the graph rests until the visitor replies."""
 
     type: Literal["ai"]
-    id: NodeId
+    id: OwnId
     instructions: str = Field("", max_length=20_000)
+    """What the agent is told here, after the instructions of the project."""
     save_as: FieldName | None = None
+    """The field that keeps the agent's answer."""
     wait: bool = True
+    """Whether the graph rests here until the visitor replies."""
 
 
 class EndNode(_Part):
+    """Where the graph ends. The next message starts it again."""
+
     type: Literal["end"]
-    id: NodeId
+    id: OwnId
 
 
 Node = Annotated[
@@ -99,14 +118,23 @@ Node = Annotated[
 
 
 class Edge(_Part):
+    """Leads from one node to the next."""
+
     source: NodeId
+    """The id of the node that it leaves."""
     target: NodeId
+    """The id of the node that it leads to."""
     label: Label = ""
+    """Which way out it is: `true` or `false` of a condition, a case or `default` of a switch; empty for other nodes."""
 
 
 class Graph(_Part):
+    """Nodes, and the edges between them."""
+
     nodes: tuple[Node, ...] = Field(min_length=1, max_length=MAX_NODES)
+    """The nodes, in any order."""
     edges: tuple[Edge, ...] = Field((), max_length=10 * MAX_NODES)
+    """The edges, in any order."""
 
     @model_validator(mode="after")
     def _can_be_walked(self) -> Graph:

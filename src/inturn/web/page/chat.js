@@ -205,7 +205,7 @@ async function restoreOrBegin(id) {
     if (problem.status !== 404) throw problem;
     forget(id);
     await begin();
-    log.addNotice("The conversation at this address is over: this is a new one.");
+    log.addNotice("The conversation at this address is over. This is a new one.");
   }
 }
 

@@ -18,7 +18,7 @@ async function open() {
     state.textContent = "";
   } catch (error) {
     const again = el("button", { type: "button", onclick: open }, "Try again");
-    state.replaceChildren(`The description cannot be read: ${error.message}. `, again);
+    state.replaceChildren(`openapi.json cannot be loaded: ${error.message}. `, again);
   }
 }
 

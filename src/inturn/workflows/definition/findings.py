@@ -19,14 +19,15 @@ from inturn.workflows.definition.model import (
 )
 from inturn.workflows.definition.tree import Document, Path
 
-Problem = tuple[int, Path, str]
+DefinitionProblem = tuple[int, Path, str]
+"""Its line, its path, and what is wrong there."""
 _MODELS: dict[tuple[str, ...], type[BaseModel]] = {
     (): WorkflowDefinition,
     ("steps",): StepDefinition,
     ("steps", "fields"): FieldDefinition,
     ("steps", "card"): CardDefinition,
 }
-_AN_ID = "must begin with a letter and go on with letters, digits, '_', '.' or '-', 64 characters at most"
+_AN_ID = "must start with a letter, followed by letters, digits, '_', '.' or '-'; at most 64 characters"
 
 
 def written(path: Path) -> str:
@@ -37,17 +38,17 @@ def written(path: Path) -> str:
     return text
 
 
-def of_validation(error: ValidationError, document: Document) -> Iterator[Problem]:
+def of_validation(error: ValidationError, document: Document) -> Iterator[DefinitionProblem]:
     for details in error.errors(include_url=False):
         least = details.get("ctx", {}).get("min_length", 0)
         if details["type"] == "too_short" and isinstance(details["input"], list) and len(details["input"]) >= least:
-            # pydantic counted only the entries that fit; the problems of the others are reported already
+            # pydantic counted only the entries that fit; the problems of the others have already been reported
             continue
         path, why = _place(details)
         yield document.line_of(path), path, why
 
 
-def of_names(document: Document) -> Iterator[Problem]:
+def of_names(document: Document) -> Iterator[DefinitionProblem]:
     """Reports names that are used twice, each where it is used again."""
     first: dict[tuple[str, str], Path] = {}
     for kind, path, name in _names(document.data):
@@ -103,11 +104,11 @@ def _why(details: ErrorDetails, path: Path) -> str:
         case "string_too_short":
             return "must not be empty"
         case "string_too_long":
-            return f"must have {more.get('max_length')} characters at most"
+            return f"must have at most {more.get('max_length')} characters"
         case "too_short":
-            return f"must have {more.get('min_length')} at least"
+            return f"must have at least {more.get('min_length')}"
         case "too_long":
-            return f"must have {more.get('max_length')} at most"
+            return f"must have at most {more.get('max_length')}"
         case "bool_type" | "bool_parsing":
             return "must be true or false"
         case "tuple_type" | "list_type":

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from inturn.errors import DefinitionError, MissingExtra
-from inturn.workflows.definition import findings as problems
+from inturn.workflows.definition import findings
 from inturn.workflows.definition.model import WorkflowDefinition
 from inturn.workflows.definition.tree import Document, Node, Unreadable, read_json, unfold
 
@@ -27,13 +27,13 @@ def load_definition(path: str | Path) -> WorkflowDefinition:
     except Unreadable as unreadable:
         where = f"{path}:{unreadable.line}" if unreadable.line else str(path)
         raise DefinitionError([f"{where}: {unreadable.why}"]) from unreadable
-    found = [*document.problems, *problems.of_names(document)]
+    found = [*document.problems, *findings.of_names(document)]
     definition = None
     try:
         definition = WorkflowDefinition.model_validate(document.data)
     except ValidationError as error:
         # names that are used twice were already found, with better lines
-        found += [problem for problem in problems.of_validation(error, document) if "is used twice" not in problem[2]]
+        found += [problem for problem in findings.of_validation(error, document) if "is used twice" not in problem[2]]
     if found or definition is None:
         raise DefinitionError([_sentence(path, problem) for problem in sorted(found, key=lambda each: each[0])])
     return definition
@@ -106,6 +106,6 @@ def _read_yaml(text: str) -> Node:
     return read_yaml(text)
 
 
-def _sentence(path: Path, problem: problems.Problem) -> str:
+def _sentence(path: Path, problem: findings.DefinitionProblem) -> str:
     line, place, why = problem
-    return f"{path}:{line}: {problems.written(place)}: {why}" if place else f"{path}:{line}: {why}"
+    return f"{path}:{line}: {findings.written(place)}: {why}" if place else f"{path}:{line}: {why}"

@@ -60,9 +60,9 @@ class FieldDefinition(_Part):
     @model_validator(mode="after")
     def _goes_together(self) -> FieldDefinition:
         if self.name in RESERVED:
-            raise ArgumentError("name", f"{self.name!r} has another meaning in what agents send; choose another name")
+            raise ArgumentError("name", f"{self.name!r} is reserved for what agents send; choose another name")
         if (self.type == "choice") != bool(self.choices):
-            raise ArgumentError("choices", "a field of type choice lists them, and no other type does")
+            raise ArgumentError("choices", "required for type choice, and not allowed for any other type")
         if len({choice.casefold() for choice in self.choices}) != len(self.choices):
             raise ArgumentError("choices", "two of them are the same")
         if self.pattern is not None and self.type != "text":

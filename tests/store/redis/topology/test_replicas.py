@@ -106,7 +106,7 @@ async def test_what_too_few_replicas_have_is_not_acknowledged_while_other_calls_
         putting = await started(peer.submit("lane", "m"))
         await peer.release(await peer.hold("n"))  # on the shared link, which does not wait
         assert not putting.done()
-        with pytest.raises(NotReplicated, match=r"not 2 of its replicas within 3 s") as refused:
+        with pytest.raises(NotReplicated, match=r"fewer than 2 replicas confirmed it within 3 s") as refused:
             await putting
     assert isinstance(refused.value, StoreUnavailable)
     assert watch.took_s >= 3
@@ -257,7 +257,7 @@ def test_sqlite_has_no_replicas(sqlite_url: str) -> None:
 
 @pytest.mark.parametrize("replicas", [-1, 101])
 def test_a_bad_number_of_replicas_is_refused(replicas: int) -> None:
-    with pytest.raises(SettingsError, match=f"replicas {replicas}: must be from 0 to 100"):
+    with pytest.raises(SettingsError, match=f"replicas {replicas}: must be a whole number from 0 to 100"):
         open_store("redis://localhost", "h:1:x", replicas=replicas)
 
 

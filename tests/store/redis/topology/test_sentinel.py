@@ -75,7 +75,7 @@ async def test_a_master_that_is_none_is_not_taken(sentinels: PrivateSentinels, o
     port = sentinels.replica.port
     async with FakeServer({**GREETING, b"SENTINEL": named(port)}) as sentinel:
         peer = open_at(f"redis+sentinel://{at(sentinel)}/inturn", timeout_s=2)
-        with pytest.raises(StoreUnavailable, match="is a slave, and no master yet"):
+        with pytest.raises(StoreUnavailable, match="is a slave, not yet a master"):
             await peer.hold("n")
 
 

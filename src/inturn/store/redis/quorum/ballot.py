@@ -17,8 +17,7 @@ import hiredis
 
 from inturn.errors import SettingsError
 from inturn.store import clock
-from inturn.store.redis import scripts
-from inturn.store.redis import server_checks as health
+from inturn.store.redis import scripts, server_checks
 from inturn.store.redis.address import Address
 from inturn.store.redis.link import Link, LinkLost, Reply
 from inturn.store.redis.scripts import Script
@@ -57,7 +56,7 @@ class Server:
         await self._link.open()
         async with self._examining:
             if self.address not in self._fit:
-                for warning in await health.examine(self._link, self.address, allow_eviction=False):
+                for warning in await server_checks.examine(self._link, self.address, allow_eviction=False):
                     log.warning("quorum: %s", warning)
                 self._fit.add(self.address)
 
@@ -149,7 +148,7 @@ class Vote:
             reply = await self._send(whole_source=True)
         if isinstance(reply, hiredis.ReplyError):
             code = str(reply).partition(" ")[0]
-            raise NoVote(f"{self.server.address} {health.explain(code, str(reply))}") from reply
+            raise NoVote(f"{self.server.address} {server_checks.explain(code, str(reply))}") from reply
         answer: list[Any] = reply
         if answer[0] == b"stale":
             # the server's clock is not where we believed it was

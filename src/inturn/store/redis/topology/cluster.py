@@ -201,7 +201,7 @@ class Cluster:
             reply = await ask_once(address, self.attempt_s, "CLUSTER", "SLOTS")
         except LinkRefused as error:
             if "cluster support disabled" in str(error):
-                raise LinkRefused(f"{address} is a single server, and no node of a cluster: use redis://") from error
+                raise LinkRefused(f"{address} is a standalone server, not a cluster node: use redis://") from error
             raise
         slots = Slots.read(reply, address)
         if not slots.masters:

@@ -57,8 +57,8 @@ class Copies:
             raise
         except TimeoutError:
             raise NotReplicated(
-                f"{link.address} has it, but not {self._replicas} of its replicas within {self._timeout_s:g} s; "
-                "whether a failover would keep it is not known"
+                f"{link.address} has it, but fewer than {self._replicas} replicas confirmed it "
+                f"within {self._timeout_s:g} s; a failover could lose it"
             ) from None
 
 

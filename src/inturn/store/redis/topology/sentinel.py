@@ -99,4 +99,4 @@ class SentinelAddress(Address):
             kind = LinkRefused if str(role).startswith("NOPERM") else LinkLost
             raise kind(f"{self}: the server does not tell its role: {role}")
         if role[0] != b"master":
-            raise LinkLost(f"{self}: the server that the sentinels named is a {role[0].decode()}, and no master yet")
+            raise LinkLost(f"{self}: the server that the sentinels named is a {role[0].decode()}, not yet a master")

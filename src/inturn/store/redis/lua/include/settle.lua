@@ -93,7 +93,7 @@ local function reschedule(lock, used, soonest)
 end
 
 -- The lock itself is gone (evicted, or deleted by hand). Its waiters are told to ask again.
-local function bury(lock)
+local function dismiss_waiters(lock)
   for _, member in ipairs(redis.call('ZRANGE', lock.queue, 0, -1)) do
     local token = member:sub(23)
     remove_place(lock, token, cmsgpack.unpack(redis.call('HGET', lock.places, token)))
@@ -104,7 +104,7 @@ end
 
 local function settle(lock, calling_process)
   if redis.call('EXISTS', lock.hash) == 0 then
-    bury(lock)
+    dismiss_waiters(lock)
     return {}, math.huge
   end
   local held_until = reap(lock)
