@@ -14,6 +14,8 @@ from typing import IO
 
 import httpx
 
+from tests.servers.last_command import LastCommand
+
 STARTUP_S = 60
 
 
@@ -28,6 +30,8 @@ class Served:
             stderr=self._log,
             start_new_session=True,
         )
+        self._last_command = LastCommand()
+        self._last_command.set(f"kill -9 {self.process.pid}")
         assert self.process.stdout is not None
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._reading = threading.Thread(target=self._read, args=(self.process.stdout,), daemon=True)
@@ -63,6 +67,7 @@ class Served:
 
     def end(self) -> None:
         self.kill()
+        self._last_command.dismiss()
         self._reading.join()
         assert self.process.stdout is not None
         self.process.stdout.close()

@@ -15,8 +15,6 @@ import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
-from redis.asyncio import Redis
-
 from inturn import InTurn
 from inturn.agents.activity import Activity
 from inturn.agents.protocol import Ask
@@ -86,6 +84,8 @@ class Talker:
 
         All of them have read the state before one of them sets it, however the machine runs them.
         """
+        from redis.asyncio import Redis  # takes as long as all else that is imported, and few talkers need it
+
         meet = asyncio.Barrier(len(words))
         async with Redis.from_url(self._url) as client:
             store = RedisWorkflowStateStore(client)

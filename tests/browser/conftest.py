@@ -24,10 +24,10 @@ REFUSED = "Failed to load resource"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One browser serves them all, so that they stay together when tests are spread over processes."""
+    """In front: then one worker begins with them, has the only browser, and none of them is left for another worker."""
+    items.sort(key=lambda item: not item.path.is_relative_to(HERE))
     for item in items:
         if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.xdist_group("browser"))
             item.add_marker(pytest.mark.timeout(120))
 
 

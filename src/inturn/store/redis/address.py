@@ -1,4 +1,7 @@
-"""Where a Redis server is and how to get in: redis://, rediss:// (TLS) and unix:// URLs, as redis-py reads them."""
+"""Where a Redis server is and how to get in: redis://, rediss:// (TLS) and unix:// URLs, as redis-py reads them.
+
+They are read here, because importing redis-py takes longer than importing inturn (decision 012).
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-
-from redis.connection import parse_url
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from inturn.errors import SettingsError
 
@@ -29,22 +31,23 @@ class Address:
     @classmethod
     def from_url(cls, url: str) -> Address:
         try:
-            parts: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]
-        except ValueError as error:
-            # the reason may quote what stands where a port should be: perhaps half of a password
-            is_harmless = str(error).startswith(("Redis URL must", "Invalid value for"))
-            why = str(error) if is_harmless else "its host or port cannot be read"
-            raise SettingsError(
-                f"cannot read the Redis URL: {why} (in a user name or password, write / as %2F, @ as %40, : as %3A)"
-            ) from None
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            # its reason may quote what stands where a port should be: perhaps half of a password
+            raise _unreadable("its host or port cannot be read") from None
+        if parts.scheme not in ("redis", "rediss", "unix"):
+            raise _unreadable("it must start with redis://, rediss:// or unix://")
+        is_socket = parts.scheme == "unix"
+        query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         return cls(
-            host=parts.get("host") or "localhost",
-            port=parts.get("port") or 6379,
-            path=parts.get("path"),
-            db=parts.get("db") or 0,
-            username=parts.get("username"),
-            password=parts.get("password"),
-            tls=_tls(parts) if url.startswith("rediss:") else None,
+            host=unquote(host or "") or "localhost",
+            port=port or 6379,
+            path=unquote(parts.path) or None if is_socket else None,
+            db=_database("" if is_socket else unquote(parts.path), query),
+            username=unquote(parts.username or "") or None,
+            password=unquote(parts.password or "") or None,
+            tls=_tls(query) if parts.scheme == "rediss" else None,
         )
 
     def __str__(self) -> str:
@@ -103,12 +106,27 @@ def _keep_alive(sock: socket.socket) -> None:
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
-def _tls(parts: dict[str, Any]) -> ssl.SSLContext:
+def _unreadable(why: str) -> SettingsError:
+    hint = "in a user name or password, write / as %2F, @ as %40, : as %3A"
+    return SettingsError(f"cannot read the Redis URL: {why} ({hint})")
+
+
+def _database(path: str, query: dict[str, str]) -> int:
+    """The parameter counts before the path. A path that is no number is passed over, as by redis-py."""
+    try:
+        return int(query.get("db") or path.replace("/", ""))
+    except ValueError:
+        if "db" in query:
+            raise _unreadable("db= must be a number") from None
+        return 0
+
+
+def _tls(query: dict[str, str]) -> ssl.SSLContext:
     """redis-py's own parameter names: ssl_ca_certs, ssl_certfile, ssl_keyfile, ssl_cert_reqs, ssl_check_hostname."""
-    needed = str(parts.get("ssl_cert_reqs", "required"))
+    needed = query.get("ssl_cert_reqs", "required")
     if needed not in ("required", "optional", "none"):
         raise SettingsError(f"ssl_cert_reqs={needed!r}: use required, optional or none")
-    ca, certificate, key = (parts.get(f"ssl_{what}") for what in ("ca_certs", "certfile", "keyfile"))
+    ca, certificate, key = (query.get(f"ssl_{what}") for what in ("ca_certs", "certfile", "keyfile"))
     try:
         context = ssl.create_default_context(cafile=ca)
     except OSError as error:
@@ -118,7 +136,7 @@ def _tls(parts: dict[str, Any]) -> ssl.SSLContext:
             context.load_cert_chain(certificate, key)
     except OSError as error:
         raise SettingsError(f"ssl_certfile={certificate!r} with ssl_keyfile={key!r} cannot be read: {error}") from error
-    checks_name = str(parts.get("ssl_check_hostname", needed == "required")).lower() in ("true", "1", "yes")
+    checks_name = query.get("ssl_check_hostname", "true").lower() not in ("0", "f", "false", "n", "no")
     context.check_hostname = checks_name and needed == "required"
     context.verify_mode = {
         "required": ssl.CERT_REQUIRED,

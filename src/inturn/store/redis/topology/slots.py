@@ -5,16 +5,17 @@ A key's slot follows from its hash tag, `{p}` in every key of a partition, so a 
 
 from __future__ import annotations
 
+from binascii import crc_hqx
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
-
-from redis.crc import key_slot
 
 from inturn.errors import SettingsError
 from inturn.store.redis.address import Address, split_url
 
 CLUSTER_SCHEMES = ("redis+cluster", "rediss+cluster")
+SLOTS = 16_384
+"""Of every cluster: the number is part of its protocol."""
 CLUSTER_PARTITIONS = 16
 """Where nothing else is set. It never changes, since the lanes of a namespace stay where they were put."""
 
@@ -39,7 +40,11 @@ def seeds_of(url: str) -> list[Address]:
 
 
 def slot_of(key: str | bytes) -> int:
-    return key_slot(key.encode() if isinstance(key, str) else key)
+    """The checksum (CRC-16) of the first hash tag, if that is not empty; else of the whole key."""
+    whole = key.encode() if isinstance(key, str) else key
+    _, _, behind = whole.partition(b"{")
+    tag, closed, _ = behind.partition(b"}")
+    return crc_hqx(tag if closed and tag else whole, 0) % SLOTS
 
 
 class Slots:
