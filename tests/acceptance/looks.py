@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sqlite3
 import time
 from contextlib import closing
+from pathlib import Path
 
 from inturn import InTurn, sync
 from inturn.lanes.admin import LaneInfo
@@ -56,11 +56,21 @@ def stop(child: Child, url: str, namespace: str) -> None:
     """SIGSTOP; on SQLite not inside of a transaction, where it would stop the store for everyone."""
     while True:
         child.signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, child.pid, os.WSTOPPED)  # until all its threads stand: one may still be locking the file
+        # one of its threads may still be locking the file
+        wait_until(lambda: _stands(child.pid), WITHIN_S, f"all threads of {child.pid} stand")
         if not url.startswith("sqlite:") or _is_writable(str(Address.from_url(url, namespace))):
             return
         child.signal(signal.SIGCONT)
         time.sleep(0.02)
+
+
+def _stands(pid: int) -> bool:
+    """Whether all its threads are stopped."""
+    try:
+        stats = [file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/stat")]
+    except (FileNotFoundError, ProcessLookupError):  # of a thread that has just ended
+        return False
+    return bool(stats) and all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
 
 
 def _is_writable(file: str) -> bool:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import queue
 import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Sequence
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-ROOT = Path(__file__).parents[2]
+from tests.module_process import ModuleProcess
+
 Event = dict[str, Any]
 SLACK = 3.0
 """What a busy machine may add."""
@@ -24,17 +22,22 @@ SLACK = 3.0
 class Child:
     """A process that says JSON lines. What it said and nobody has asked for yet is kept."""
 
-    def __init__(self, command: Sequence[str]) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, *command], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-        )
+    def __init__(self, module: str, *arguments: str) -> None:
+        reads, tells = os.pipe()
+        hears, says = os.pipe()
+        self._stdin, self._stdout = open(tells, "wb"), open(hears, "rb")  # noqa: SIM115, PTH123 - `end` closes them
+        try:
+            self.process = ModuleProcess(module, arguments, files={0: reads, 1: says})
+        finally:
+            os.close(reads)
+            os.close(says)
         self._said: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._kept: list[Event] = []
-        self._listening = threading.Thread(target=self._listen, args=(self.process.stdout,), daemon=True)
+        self._listening = threading.Thread(target=self._listen, daemon=True)
         self._listening.start()
 
-    def _listen(self, out: IO[bytes]) -> None:
-        for line in out:
+    def _listen(self) -> None:
+        for line in self._stdout:
             self._said.put(json.loads(line))
         self._said.put(None)
 
@@ -61,9 +64,11 @@ class Child:
             self._kept.append(said_now)
 
     def tell(self, do: str, **arguments: Any) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
-        self.process.stdin.flush()
+        self._stdin.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
+        self._stdin.flush()
+
+    def close_stdin(self) -> None:
+        self._stdin.close()
 
     def signal(self, which: signal.Signals) -> None:
         self.process.send_signal(which)
@@ -75,12 +80,9 @@ class Child:
     def end(self) -> None:
         self.kill()
         self._listening.join()
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                try:
-                    pipe.close()
-                except BrokenPipeError:
-                    continue
+        for pipe in (self._stdin, self._stdout):
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
 
 
 class Processes:
@@ -90,7 +92,7 @@ class Processes:
         self._children: list[Child] = []
 
     def run(self, module: str, *arguments: str) -> Child:
-        child = Child(["-m", f"tests.acceptance.{module}", *arguments])
+        child = Child(f"tests.acceptance.{module}", *arguments)
         self._children.append(child)
         return child
 

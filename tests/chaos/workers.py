@@ -7,15 +7,13 @@ import contextlib
 import os
 import random
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 from tests.chaos.history import Recorder, now
+from tests.module_process import ModuleProcess
 
-ROOT = Path(__file__).parents[2]
 STARTS_WITHIN_S = 120.0
 """A dozen may start at once, on a machine that has other things to do."""
 
@@ -41,7 +39,7 @@ class Workers:
         self._module = module
         self._replaces = replaces
         self._folder = Path(job.folder)
-        self._workers: dict[int, subprocess.Popen[bytes]] = {}
+        self._workers: dict[int, ModuleProcess] = {}
         self._stopped: set[int] = set()
         self._killed: set[int] = set()
         self._leaving: dict[int, float] = {}
@@ -65,10 +63,9 @@ class Workers:
                     self.broken.append(pid)
         while len(self._workers) < self._size:
             self._started += 1
-            command = [sys.executable, "-m", self._module, self._job.of_worker(self._started).as_json()]
+            job = self._job.of_worker(self._started).as_json()
             with (self._folder / f"{self._module.rpartition('.')[2]}-{self._started}.log").open("wb") as log:
-                # a session of its own: Ctrl-C reaches us, and we end them
-                worker = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
+                worker = ModuleProcess(self._module, [job], files={1: log.fileno(), 2: log.fileno()})
             self._workers[worker.pid] = worker
 
     async def _keep(self) -> None:

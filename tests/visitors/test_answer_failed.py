@@ -201,7 +201,7 @@ async def test_a_worker_that_dies_is_told_to_whoever_watches(make_app: MakeApp, 
     await set_up(responder)
     async with serving(responder) as base, listening(base) as events:
         await responder.submit_visitor_message(said(1))
-        stuck = Child(["-m", "tests.visitors.stuck", store_url, namespace])
+        stuck = Child("tests.visitors.stuck", store_url, namespace)
         try:
             assert (await events.next()).event == "typing"
             stuck.kill()

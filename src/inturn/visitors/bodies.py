@@ -15,15 +15,16 @@ from inturn.visitors.projects import ProjectSettings
 
 
 def _example(**values: Any) -> ConfigDict:
-    return ConfigDict(use_attribute_docstrings=True, json_schema_extra={"examples": [values]})
+    return ConfigDict(json_schema_extra={"examples": [values]})
 
 
 class SettingsIn(ProjectSettings):
     """How a project answers its visitors."""
 
     # unchecked: the route checks the graph, so that problems name its nodes
-    graph: Annotated[Graph | None, SkipValidation] = None
-    """The graph that answers. Without one, the agent answers every message."""
+    graph: Annotated[Graph | None, SkipValidation] = Field(
+        None, description="The graph that answers. Without one, the agent answers every message."
+    )
 
 
 class PresenceIn(BaseModel):
@@ -31,23 +32,18 @@ class PresenceIn(BaseModel):
 
     model_config = _example(agent_id="anna", online=True, for_s=3600)
 
-    agent_id: Id
-    """The human who is online or not."""
-    online: bool
-    """While anyone is online, the AI does not answer."""
-    for_s: float = Field(3600, gt=0, le=PRESENCE_TTL_S, allow_inf_nan=False)
-    """Presence expires after this many seconds."""
+    agent_id: Id = Field(description="The human who is online or not.")
+    online: bool = Field(description="While anyone is online, the AI does not answer.")
+    for_s: float = Field(
+        3600, gt=0, le=PRESENCE_TTL_S, allow_inf_nan=False, description="Presence expires after this many seconds."
+    )
 
 
 class OnlineAgent(BaseModel):
     """A human who is online. Other services call them an agent, and so do these fields."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-    agent_id: str
-    """The id of the human."""
-    until: datetime
-    """When their presence expires."""
+    agent_id: str = Field(description="The id of the human.")
+    until: datetime = Field(description="When their presence expires.")
 
 
 class PresenceOut(BaseModel):
@@ -57,12 +53,9 @@ class PresenceOut(BaseModel):
         project_id="shop", human_online=True, agents=[{"agent_id": "anna", "until": "2026-11-30T12:00:00Z"}]
     )
 
-    project_id: str
-    """The id of the project."""
-    human_online: bool
-    """Whether anyone is online. Then the AI does not answer."""
-    agents: list[OnlineAgent]
-    """The humans who are online, by id."""
+    project_id: str = Field(description="The id of the project.")
+    human_online: bool = Field(description="Whether anyone is online. Then the AI does not answer.")
+    agents: list[OnlineAgent] = Field(description="The humans who are online, by id.")
 
 
 class ConversationPatch(BaseModel):
@@ -70,8 +63,7 @@ class ConversationPatch(BaseModel):
 
     model_config = _example(ai_enabled=False)
 
-    ai_enabled: bool
-    """Whether the AI answers in this conversation."""
+    ai_enabled: bool = Field(description="Whether the AI answers in this conversation.")
 
 
 class ConversationOut(BaseModel):
@@ -79,14 +71,10 @@ class ConversationOut(BaseModel):
 
     model_config = _example(conversation_id="c-1", project_id="shop", visitor_uid="v-1", ai_enabled=False)
 
-    conversation_id: str
-    """The id of the conversation."""
-    project_id: str
-    """The project that it belongs to."""
-    visitor_uid: str
-    """The visitor that it belongs to."""
-    ai_enabled: bool
-    """Whether the AI answers in this conversation."""
+    conversation_id: str = Field(description="The id of the conversation.")
+    project_id: str = Field(description="The project that it belongs to.")
+    visitor_uid: str = Field(description="The visitor that it belongs to.")
+    ai_enabled: bool = Field(description="Whether the AI answers in this conversation.")
 
 
 class MessageIn(BaseModel):
@@ -94,14 +82,13 @@ class MessageIn(BaseModel):
 
     model_config = _example(conversation_id="c-1", project_id="shop", message_id="m-1", text="Where is my order?")
 
-    conversation_id: SegmentId
-    """The id of the conversation. A new id begins a new conversation."""
-    project_id: SegmentId
-    """The project that the visitor writes to."""
-    message_id: Id
-    """Your own id for this message, unique in its conversation. A repeat with the same id is the same message."""
-    text: MessageText
-    """What the visitor wrote."""
+    conversation_id: SegmentId = Field(description="The id of the conversation. A new id begins a new conversation.")
+    project_id: SegmentId = Field(description="The project that the visitor writes to.")
+    message_id: Id = Field(
+        description="Your own id for this message, unique in its conversation. A repeat with the same id is the same "
+        "message."
+    )
+    text: MessageText = Field(description="What the visitor wrote.")
 
 
 class MessageReceipt(BaseModel):
@@ -111,16 +98,14 @@ class MessageReceipt(BaseModel):
         message_id="m-1", conversation_id="c-1", visitor_uid="v-1", status="accepted", lane="visitor:v-1"
     )
 
-    message_id: str
-    """The id of the message."""
-    conversation_id: str
-    """The id of the conversation."""
-    visitor_uid: str
-    """Who wrote the message."""
-    status: Literal["accepted", "dropped"]
-    """`accepted`, or `dropped`: the visitor is being answered, and the project drops messages that come meanwhile."""
-    lane: str
-    """The lane that the message went to, as `inturn lanes` names it."""
+    message_id: str = Field(description="The id of the message.")
+    conversation_id: str = Field(description="The id of the conversation.")
+    visitor_uid: str = Field(description="Who wrote the message.")
+    status: Literal["accepted", "dropped"] = Field(
+        description="`accepted`, or `dropped`: the visitor is being answered, and the project drops messages that "
+        "come meanwhile."
+    )
+    lane: str = Field(description="The lane that the message went to, as `inturn lanes` names it.")
 
 
 _MESSAGE = {
@@ -134,22 +119,18 @@ class MessageOut(BaseModel):
 
     model_config = _example(**_MESSAGE)
 
-    seq: int
-    """The number of the message in its conversation. It grows with every message."""
-    id: str
-    """The id of the message."""
-    role: Literal["visitor", "assistant"]
-    """Who wrote it."""
-    text: str
-    """What was written."""
-    at: str
-    """When it was written (ISO 8601, UTC)."""
-    outcome: Outcome | None
-    """What became of a visitor's message; `null` while it waits, and for answers."""
-    answers: list[str]
-    """The ids of the messages that this one answers; empty for a visitor's message."""
-    agent: str
-    """The name of the agent that answered, or `graph`; empty for a visitor's message."""
+    seq: int = Field(description="The number of the message in its conversation. It grows with every message.")
+    id: str = Field(description="The id of the message.")
+    role: Literal["visitor", "assistant"] = Field(description="Who wrote it.")
+    text: str = Field(description="What was written.")
+    at: str = Field(description="When it was written (ISO 8601, UTC).")
+    outcome: Outcome | None = Field(
+        description="What became of a visitor's message; `null` while it waits, and for answers."
+    )
+    answers: list[str] = Field(
+        description="The ids of the messages that this one answers; empty for a visitor's message."
+    )
+    agent: str = Field(description="The name of the agent that answered, or `graph`; empty for a visitor's message.")
 
     @classmethod
     def of(cls, message: ChatMessage) -> MessageOut:
@@ -164,11 +145,9 @@ class MessagesOut(BaseModel):
 
     model_config = _example(conversation_id="c-1", ai_enabled=True, messages=[_MESSAGE], has_more=False)
 
-    conversation_id: str
-    """The id of the conversation."""
-    ai_enabled: bool
-    """Whether the AI answers in this conversation."""
-    messages: list[MessageOut]
-    """By `seq`, oldest first."""
-    has_more: bool
-    """Whether there are newer ones. Then ask again with `after` set to the last `seq` of these."""
+    conversation_id: str = Field(description="The id of the conversation.")
+    ai_enabled: bool = Field(description="Whether the AI answers in this conversation.")
+    messages: list[MessageOut] = Field(description="By `seq`, oldest first.")
+    has_more: bool = Field(
+        description="Whether there are newer ones. Then ask again with `after` set to the last `seq` of these."
+    )

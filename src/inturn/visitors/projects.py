@@ -28,24 +28,30 @@ class ProjectSettings(BaseModel):
 
     model_config = ConfigDict(
         extra="forbid",
-        use_attribute_docstrings=True,
         json_schema_extra={"examples": [{"enabled": True, "busy": "merge", "instructions": "You help in a tea shop."}]},
     )
 
-    enabled: bool = True
-    """Whether the AI answers the visitors of this project."""
-    busy: BusyPolicy = "merge"
-    """What happens to a message that comes while its visitor is being answered. `merge`: all that wait get one answer.
-    `queue`: each is answered in order. `interrupt`: the running answer begins again, with all of them. `rollback`: the
-    running answer ends, and only the newest message is answered. `latest`: only the newest that waits is answered.
-    `drop`: it gets no answer. `reject`: it is refused (409).
-    """
-    instructions: str = Field("", max_length=20_000)
-    """What the agent is told about its task, with every question."""
-    graph: Graph | None = None
-    """The graph that answers. Without one, the agent answers every message."""
-    deliver: str | None = Field(None, pattern=r"^[A-Za-z0-9_.:-]{1,64}$")
-    """The name of the handler that brings answers to visitors. Without one, clients read or stream them."""
+    enabled: bool = Field(True, description="Whether the AI answers the visitors of this project.")
+    busy: BusyPolicy = Field(
+        "merge",
+        description="What happens to a message that comes while its visitor is being answered. "
+        "`merge`: all that wait get one answer. `queue`: each is answered in order. "
+        "`interrupt`: the running answer begins again, with all of them. "
+        "`rollback`: the running answer ends, and only the newest message is answered. "
+        "`latest`: only the newest that waits is answered. `drop`: it gets no answer. `reject`: it is refused (409).",
+    )
+    instructions: str = Field(
+        "", max_length=20_000, description="What the agent is told about its task, with every question."
+    )
+    graph: Graph | None = Field(
+        None, description="The graph that answers. Without one, the agent answers every message."
+    )
+    deliver: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9_.:-]{1,64}$",
+        description="The name of the handler that brings answers to visitors. Without one, clients read or stream "
+        "them.",
+    )
 
 
 class Projects(Protocol):

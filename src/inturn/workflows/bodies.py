@@ -40,7 +40,7 @@ _MESSAGE_ID = "Your own id for this message. A repeat with the same id gets the 
 
 
 class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid")
 
 
 class StartWorkflow(_Body):
@@ -63,8 +63,9 @@ class TakeTurn(_Body):
         json_schema_extra={"examples": [{"text": "I am Ada, ada@example.com", "message_id": "m-1"}]}
     )
 
-    text: Annotated[str, AfterValidator(_said)] = Field(min_length=1, max_length=MAX_TEXT)
-    """What the user wrote; not all blank."""
+    text: Annotated[str, AfterValidator(_said)] = Field(
+        min_length=1, max_length=MAX_TEXT, description="What the user wrote; not all blank."
+    )
     message_id: MessageId | None = Field(None, description=_MESSAGE_ID)
 
 
@@ -79,8 +80,7 @@ class SubmitCard(_Body):
         }
     )
 
-    card_id: str = Field(min_length=1, max_length=200)
-    """The id of a card of the workflow."""
+    card_id: str = Field(min_length=1, max_length=200, description="The id of a card of the workflow.")
     data: dict[str, Any] = Field(description="The inputs of the card, by their ids.")
     action: str | None = Field(None, max_length=200, description="One of the card's actions; none is needed.")
     message_id: MessageId | None = Field(None, description=_MESSAGE_ID)
@@ -89,40 +89,26 @@ class SubmitCard(_Body):
 class FieldView(BaseModel):
     """One value that a step collects."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-    name: str
-    """The name of the field, as in `collected_data`."""
-    type: FieldType
-    """The type of the value."""
-    label: str
-    """The name to show to users."""
-    required: bool
-    """Whether the step needs it."""
-    choices: list[str]
-    """The values to choose from; empty unless the type is `choice`."""
+    name: str = Field(description="The name of the field, as in `collected_data`.")
+    type: FieldType = Field(description="The type of the value.")
+    label: str = Field(description="The name to show to users.")
+    required: bool = Field(description="Whether the step needs it.")
+    choices: list[str] = Field(description="The values to choose from; empty unless the type is `choice`.")
 
 
 class StepView(BaseModel):
     """One step of a workflow."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-    id: str
-    """The id of the step."""
-    title: str
-    """The title to show to users."""
-    card_id: str | None
-    """The id of the step's card; `null` if it has none."""
-    fields: list[FieldView]
-    """What the step collects."""
+    id: str = Field(description="The id of the step.")
+    title: str = Field(description="The title to show to users.")
+    card_id: str | None = Field(description="The id of the step's card; `null` if it has none.")
+    fields: list[FieldView] = Field(description="What the step collects.")
 
 
 class DefinitionView(BaseModel):
     """A workflow that can be started."""
 
     model_config = ConfigDict(
-        use_attribute_docstrings=True,
         json_schema_extra={
             "examples": [
                 {
@@ -150,14 +136,10 @@ class DefinitionView(BaseModel):
         },
     )
 
-    id: str
-    """The id to start it by."""
-    title: str
-    """The title to show to users."""
-    is_default: bool
-    """Whether this one is started when no definition is named."""
-    steps: list[StepView]
-    """Its steps, in order."""
+    id: str = Field(description="The id to start it by.")
+    title: str = Field(description="The title to show to users.")
+    is_default: bool = Field(description="Whether this one is started when no definition is named.")
+    steps: list[StepView] = Field(description="Its steps, in order.")
 
     @classmethod
     def of(cls, definition: WorkflowDefinition, is_default: bool) -> DefinitionView:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from inturn.agents import storable
 from inturn.agents.activity import AGENT, CARD, Activity
@@ -26,28 +26,22 @@ _ABOUT = frozenset({AGENT, "streaminfo", "mention", "clientInfo", "ProductInfo",
 class NormalizedMessage(BaseModel):
     """One message to show: a text or a card."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-    id: str
-    """The id of the message."""
-    role: Literal["assistant", "user", "system"] = "assistant"
-    """Who speaks."""
-    kind: Literal["text", "adaptiveCard"] = "text"
-    """Whether it is a text or a card."""
-    text: str = ""
-    """The text; empty for a card."""
-    card: dict[str, Any] | None = None
-    """The Adaptive Card, if it is one."""
-    card_id: str | None = None
-    """The id to submit the card with."""
-    payload: dict[str, Any] | None = None
-    """The structured data that came with the message. If it came with several messages, only the first one has it."""
-    source: Literal["value", "entities"] | None = None
-    """Where the agent put the structured data."""
-    citations: list[dict[str, str]] = Field(default_factory=list)
-    """The sources that the agent names, each with `title`, `url` or both."""
-    problem: str = ""
-    """Why structured data of the agent was left out; empty if none was."""
+    id: str = Field(description="The id of the message.")
+    role: Literal["assistant", "user", "system"] = Field("assistant", description="Who speaks.")
+    kind: Literal["text", "adaptiveCard"] = Field("text", description="Whether it is a text or a card.")
+    text: str = Field("", description="The text; empty for a card.")
+    card: dict[str, Any] | None = Field(None, description="The Adaptive Card, if it is one.")
+    card_id: str | None = Field(None, description="The id to submit the card with.")
+    payload: dict[str, Any] | None = Field(
+        None,
+        description="The structured data that came with the message. If it came with several messages, only the first "
+        "one has it.",
+    )
+    source: Literal["value", "entities"] | None = Field(None, description="Where the agent put the structured data.")
+    citations: list[dict[str, str]] = Field(
+        default_factory=list, description="The sources that the agent names, each with `title`, `url` or both."
+    )
+    problem: str = Field("", description="Why structured data of the agent was left out; empty if none was.")
 
     @property
     def is_visible(self) -> bool:

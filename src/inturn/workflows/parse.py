@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, cast, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from inturn.agents import storable
 from inturn.workflows.definition.model import RESERVED, NextAction
@@ -33,28 +33,35 @@ _MAX_OBJECTS = 40
 class ParsedTurn(BaseModel):
     """What the agent's messages mean."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-    kind: Literal["structured", "passthrough", "parse_error"]
-    """`structured`: the agent sent data. `passthrough`: only messages. `parse_error`: data that cannot be read."""
-    data: dict[str, Any] = Field(default_factory=dict)
-    """The values that the agent found, by field name. Those that do not fit their fields are not collected."""
-    next_action: NextAction | None = None
-    """What the agent wants to happen next."""
-    prompt: str = ""
-    """What the agent asks or recommends."""
-    messages: list[NormalizedMessage] = Field(default_factory=list)
-    """The messages to show, without the JSON that the agent put into its text."""
-    confidence: float = Field(0.0, ge=0.0, le=1.0)
-    """How reliable the data is, by where it was found: lowest in the text of a message; 0 without data."""
-    citations: list[dict[str, str]] = Field(default_factory=list)
-    """The sources that the agent names, each with `title`, `url` or both."""
-    errors: list[str] = Field(default_factory=list)
-    """What could not be read or collected, and what the agent itself reports as wrong."""
-    input_type: str | None = None
-    """The type of input that fits the next answer."""
-    choices: list[str] = Field(default_factory=list)
-    """Answers to choose from."""
+    kind: Literal["structured", "passthrough", "parse_error"] = Field(
+        description="`structured`: the agent sent data. `passthrough`: only messages. `parse_error`: data that cannot "
+        "be read."
+    )
+    data: dict[str, Any] = Field(
+        default_factory=dict,
+        description="The values that the agent found, by field name. Those that do not fit their fields are not "
+        "collected.",
+    )
+    next_action: NextAction | None = Field(None, description="What the agent wants to happen next.")
+    prompt: str = Field("", description="What the agent asks or recommends.")
+    messages: list[NormalizedMessage] = Field(
+        default_factory=list, description="The messages to show, without the JSON that the agent put into its text."
+    )
+    confidence: float = Field(
+        0.0,
+        ge=0.0,
+        le=1.0,
+        description="How reliable the data is, by where it was found: lowest in the text of a message; 0 without data.",
+    )
+    citations: list[dict[str, str]] = Field(
+        default_factory=list, description="The sources that the agent names, each with `title`, `url` or both."
+    )
+    errors: list[str] = Field(
+        default_factory=list,
+        description="What could not be read or collected, and what the agent itself reports as wrong.",
+    )
+    input_type: str | None = Field(None, description="The type of input that fits the next answer.")
+    choices: list[str] = Field(default_factory=list, description="Answers to choose from.")
 
 
 class _Found(NamedTuple):

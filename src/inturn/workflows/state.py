@@ -43,12 +43,8 @@ class Owner(BaseModel):
 class Line(BaseModel):
     """One message of the history."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-    role: Role
-    """Who wrote it."""
-    text: str
-    """What was written."""
+    role: Role = Field(description="Who wrote it.")
+    text: str = Field(description="What was written.")
 
 
 class WorkflowState(BaseModel):

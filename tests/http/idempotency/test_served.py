@@ -25,12 +25,12 @@ class Pair:
 
     def __init__(self, url: str, folder: Path) -> None:
         self.folder = folder
-        self._command = ["-m", "tests.http.shop_server", url, f"test-{uuid.uuid4().hex[:12]}", str(folder)]
+        self._command = ["tests.http.shop_server", url, f"test-{uuid.uuid4().hex[:12]}", str(folder)]
         self._children: dict[int, tuple[Child, str]] = {}
 
     def running(self) -> list[tuple[Child, str]]:
         """Both, each with its URL."""
-        new = {at: Child(self._command) for at in (0, 1) if at not in self._children or self._has_ended(at)}
+        new = {at: Child(*self._command) for at in (0, 1) if at not in self._children or self._has_ended(at)}
         for at, child in new.items():
             self._children[at] = child, f"http://127.0.0.1:{child.hears('port', within=30)['port']}"
         return [self._children[at] for at in (0, 1)]

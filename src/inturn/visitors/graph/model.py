@@ -32,7 +32,7 @@ Operator = Literal["equals", "not_equals", "contains", "exists", "greater", "les
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class StartNode(_Part):
@@ -47,12 +47,11 @@ class MessageNode(_Part):
 
     type: Literal["message"]
     id: OwnId
-    text: str = Field(min_length=1, max_length=8000)
-    """What it says. `{field}` becomes the value of that field."""
-    wait: bool = False
-    """Whether the graph rests here until the visitor replies."""
-    save_as: FieldName | None = None
-    """The field that keeps the visitor's reply; needs `wait`."""
+    text: str = Field(
+        min_length=1, max_length=8000, description="What it says. `{field}` becomes the value of that field."
+    )
+    wait: bool = Field(False, description="Whether the graph rests here until the visitor replies.")
+    save_as: FieldName | None = Field(None, description="The field that keeps the visitor's reply; needs `wait`.")
 
 
 class ConditionNode(_Part):
@@ -60,12 +59,12 @@ class ConditionNode(_Part):
 
     type: Literal["condition"]
     id: OwnId
-    field: FieldName
-    """The field to look at."""
-    op: Operator
-    """How to compare. `exists` needs no `value`; `matches` takes a regular expression without look-around."""
-    value: Any = None
-    """What to compare with."""
+    field: FieldName = Field(description="The field to look at.")
+    op: Operator = Field(
+        description="How to compare. `exists` needs no `value`; `matches` takes a regular expression without "
+        "look-around."
+    )
+    value: Any = Field(None, description="What to compare with.")
 
 
 class SwitchNode(_Part):
@@ -73,10 +72,8 @@ class SwitchNode(_Part):
 
     type: Literal["switch"]
     id: OwnId
-    field: FieldName
-    """The field to look at."""
-    cases: tuple[Label, ...]
-    """The values that have an edge of their own."""
+    field: FieldName = Field(description="The field to look at.")
+    cases: tuple[Label, ...] = Field(description="The values that have an edge of their own.")
 
 
 class ToolNode(_Part):
@@ -84,12 +81,11 @@ class ToolNode(_Part):
 
     type: Literal["tool"]
     id: OwnId
-    tool: str = Field(min_length=1, max_length=128)
-    """The name of the tool, as it was given to the responder."""
-    arguments: dict[str, Any] = {}
-    """What the tool gets. `{field}` becomes the value of that field."""
-    save_as: FieldName | None = None
-    """The field that keeps what the tool returns."""
+    tool: str = Field(
+        min_length=1, max_length=128, description="The name of the tool, as it was given to the responder."
+    )
+    arguments: dict[str, Any] = Field({}, description="What the tool gets. `{field}` becomes the value of that field.")
+    save_as: FieldName | None = Field(None, description="The field that keeps what the tool returns.")
 
 
 class AiNode(_Part):
@@ -97,12 +93,11 @@ class AiNode(_Part):
 
     type: Literal["ai"]
     id: OwnId
-    instructions: str = Field("", max_length=20_000)
-    """What the agent is told here, after the instructions of the project."""
-    save_as: FieldName | None = None
-    """The field that keeps the agent's answer."""
-    wait: bool = True
-    """Whether the graph rests here until the visitor replies."""
+    instructions: str = Field(
+        "", max_length=20_000, description="What the agent is told here, after the instructions of the project."
+    )
+    save_as: FieldName | None = Field(None, description="The field that keeps the agent's answer.")
+    wait: bool = Field(True, description="Whether the graph rests here until the visitor replies.")
 
 
 class EndNode(_Part):
@@ -120,21 +115,20 @@ Node = Annotated[
 class Edge(_Part):
     """Leads from one node to the next."""
 
-    source: NodeId
-    """The id of the node that it leaves."""
-    target: NodeId
-    """The id of the node that it leads to."""
-    label: Label = ""
-    """Which way out it is: `true` or `false` of a condition, a case or `default` of a switch; empty for other nodes."""
+    source: NodeId = Field(description="The id of the node that it leaves.")
+    target: NodeId = Field(description="The id of the node that it leads to.")
+    label: Label = Field(
+        "",
+        description="Which way out it is: `true` or `false` of a condition, a case or `default` of a switch; empty "
+        "for other nodes.",
+    )
 
 
 class Graph(_Part):
     """Nodes, and the edges between them."""
 
-    nodes: tuple[Node, ...] = Field(min_length=1, max_length=MAX_NODES)
-    """The nodes, in any order."""
-    edges: tuple[Edge, ...] = Field((), max_length=10 * MAX_NODES)
-    """The edges, in any order."""
+    nodes: tuple[Node, ...] = Field(min_length=1, max_length=MAX_NODES, description="The nodes, in any order.")
+    edges: tuple[Edge, ...] = Field((), max_length=10 * MAX_NODES, description="The edges, in any order.")
 
     @model_validator(mode="after")
     def _can_be_walked(self) -> Graph:
