@@ -71,16 +71,19 @@ def _unlock(file: IO[str]) -> None:
 
 
 def in_parts(items: Sequence[tuple[Way, T]], workers: int) -> list[T]:
-    """In such an order that each worker, which begins with a part of its own, begins with its share of the timed ones.
+    """In such an order that the first worker begins with what runs alone, and each other one with its share of the
+    timed ones. If the first had timed ones too, the others could be done with theirs before it is, and wait.
 
-    The first one has all that runs alone. `--dist worksteal` gives each worker one part of the list, all equally long.
+    `--dist worksteal` gives each worker one part of the list, all equally long.
     """
     kinds = {way: [item for its_way, item in items if its_way is way] for way in Way}
+    beginnings = [kinds[Way.ALONE], *(kinds[Way.TIMED][other :: workers - 1] for other in range(workers - 1))]
+    if workers == 1:
+        beginnings[0] = kinds[Way.ALONE] + kinds[Way.TIMED]
     parts: list[list[T]] = []
     left, shared = len(items), kinds[Way.SHARED]
-    for worker in range(workers):
+    for worker, part in enumerate(beginnings):
         size = left // (workers - worker)
-        part = [*(kinds[Way.ALONE] if worker == 0 else []), *kinds[Way.TIMED][worker::workers]]
         room = max(0, size - len(part))
         part, shared = part + shared[:room], shared[room:]
         left -= len(part)

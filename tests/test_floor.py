@@ -120,12 +120,12 @@ def test_a_child_that_was_forked_meanwhile_keeps_nobody_out(tmp_path: Path) -> N
         floor.close()
 
 
-def test_each_worker_begins_with_its_share_of_the_timed_ones_and_the_first_with_what_runs_alone() -> None:
+def test_the_first_worker_begins_with_what_runs_alone_and_each_other_one_with_its_share_of_the_timed_ones() -> None:
     items = [(SHARED, n) for n in range(20)] + [(TIMED, 100 + n) for n in range(5)] + [(ALONE, 200)]
     ordered = in_parts(items, 4)
     assert sorted(ordered) == sorted(n for _, n in items)
     parts = [ordered[:6], ordered[6:12], ordered[12:19], ordered[19:]]  # 26 // 4, 20 // 3, 14 // 2, the rest
-    assert [[n for n in part if n >= 100] for part in parts] == [[200, 100, 104], [101], [102], [103]]
+    assert [[n for n in part if n >= 100] for part in parts] == [[200], [100, 103], [101, 104], [102]]
     assert all(part[: len(timed)] == timed for part in parts if (timed := [n for n in part if n >= 100]))
     assert [n for n in ordered if n < 100] == list(range(20)), "the others stay in their order"
 
@@ -133,3 +133,4 @@ def test_each_worker_begins_with_its_share_of_the_timed_ones_and_the_first_with_
 def test_a_few_items_for_many_workers_are_all_there() -> None:
     assert sorted(in_parts([(ALONE, 1), (ALONE, 2), (ALONE, 3), (TIMED, 4)], 4)) == [1, 2, 3, 4]
     assert in_parts([], 4) == []
+    assert in_parts([(SHARED, 1), (TIMED, 2), (ALONE, 3)], 1) == [3, 2, 1]
