@@ -9,7 +9,7 @@ VENV := .venv
 BIN  := $(VENV)/bin
 PIP  := $(BIN)/python -m pip --disable-pip-version-check
 UV   ?= uv
-WORKERS ?= 5
+WORKERS ?= 6
 
 # Compiled modules are kept in .venv, also where the environment says that none be written: a test run starts a thousand
 # processes, and each would compile all that it imports.

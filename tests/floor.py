@@ -28,14 +28,13 @@ class Way(Enum):
 class Floor:
     """One per worker; those of a run meet in a folder that is the run's own.
 
-    There is a file for each kind of test that has company. A test holds the file of its kind, shared, and comes in
-    when nobody holds the other one. It shuts the door until then, so that the many of one kind cannot keep another
-    kind waiting for ever.
+    There is a file for each kind of test that has company, and a test holds that of its kind, shared. It comes in when
+    nobody holds the other file. Timed tests go first: while one of them runs or waits, more of them may come in, and no
+    shared one does. There are few, so the others do not wait for long.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._door = (folder / "door").open("w")
-        self._files = {way: (folder / way.name.lower()).open("w") for way in (Way.TIMED, Way.SHARED)}
+        self._timed, self._shared = ((folder / name).open("w") for name in ("timed", "shared"))
         self._kept: Way | None = None
 
     @contextmanager
@@ -48,22 +47,21 @@ class Floor:
         finally:
             self._kept = way if keep else None
             if not keep:
-                for file in self._files.values():
+                for file in (self._timed, self._shared):
                     _unlock(file)  # by name: a child that a test has forked holds a copy of the file, and would keep it
 
     def _come_in(self, way: Way) -> None:
-        fcntl.flock(self._door, fcntl.LOCK_EX)
-        for kind, file in self._files.items():
-            fcntl.flock(file, fcntl.LOCK_SH if kind is way else fcntl.LOCK_EX)
-        if way is not Way.ALONE:
-            for kind, file in self._files.items():
-                if kind is not way:
-                    _unlock(file)
-        _unlock(self._door)
+        # always in this order, so that no two of them wait for each other
+        fcntl.flock(self._timed, fcntl.LOCK_SH if way is Way.TIMED else fcntl.LOCK_EX)
+        fcntl.flock(self._shared, fcntl.LOCK_SH if way is Way.SHARED else fcntl.LOCK_EX)
+        if way is Way.SHARED:
+            _unlock(self._timed)
+        if way is Way.TIMED:
+            _unlock(self._shared)
 
     def close(self) -> None:
-        for file in (self._door, *self._files.values()):
-            file.close()
+        self._timed.close()
+        self._shared.close()
 
 
 def _unlock(file: IO[str]) -> None:

@@ -41,9 +41,8 @@ class Taker:
         self._floor.close()
 
 
-def is_shut(door: Path) -> bool:
-    """Whether somebody who waits keeps newcomers out."""
-    with door.open("w") as file:
+def is_held(path: Path) -> bool:
+    with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -77,7 +76,7 @@ def test_newcomers_stand_behind_one_of_another_kind_who_waits(tmp_path: Path, wa
     here = Taker(tmp_path, SHARED)
     assert here.has_it.wait(LONG_S)
     waiting = Taker(tmp_path, way)
-    wait_until(lambda: is_shut(tmp_path / "door"))  # its thread may be slow to come to it
+    wait_until(lambda: is_held(tmp_path / "timed"))  # its thread may be slow to come to it
     assert not waiting.has_it.wait(SHORT_S)
     newcomer = Taker(tmp_path, SHARED)
     assert not newcomer.has_it.wait(SHORT_S)
@@ -87,6 +86,20 @@ def test_newcomers_stand_behind_one_of_another_kind_who_waits(tmp_path: Path, wa
     waiting.leave()
     assert newcomer.has_it.wait(LONG_S)
     newcomer.leave()
+
+
+def test_timed_ones_come_in_beside_a_timed_one_while_a_shared_one_waits(tmp_path: Path) -> None:
+    here = Taker(tmp_path, TIMED)
+    assert here.has_it.wait(LONG_S)
+    waiting = Taker(tmp_path, SHARED)
+    assert not waiting.has_it.wait(SHORT_S)
+    newcomer = Taker(tmp_path, TIMED)
+    assert newcomer.has_it.wait(LONG_S)
+    here.leave()
+    assert not waiting.has_it.wait(SHORT_S)
+    newcomer.leave()
+    assert waiting.has_it.wait(LONG_S)
+    waiting.leave()
 
 
 def test_it_is_kept_from_one_test_to_the_next_and_no_longer(tmp_path: Path) -> None:
