@@ -2,18 +2,23 @@
 
 A new interpreter takes a third of a second of processor time to import it, and a run of the tests starts some four
 hundred. What is forked has opened nothing: such a process shares no connection, thread or lease with any other. It can
-be killed and stopped like any other, and ends in good order with the process that started it.
+be killed and stopped like any other. It is killed when the process that started it ends. If that one is killed, it gets
+another parent, as any orphan.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import multiprocessing.util  # noqa: F401 - registers what it runs at exit before we do, so that ours runs first
 import os
 import runpy
 import signal
 import sys
+import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
-from multiprocessing import get_context
+from multiprocessing import forkserver, get_context
 from multiprocessing.reduction import DupFd
 from pathlib import Path
 from typing import Any
@@ -26,15 +31,25 @@ _forking.set_forkserver_preload(
 )
 
 
+_started: weakref.WeakSet[ModuleProcess] = weakref.WeakSet()
+
+
+@atexit.register
+def _kill_all() -> None:
+    """What a broken test left behind. Otherwise we would wait for it to end in good order, also if it is stopped."""
+    for process in _started:
+        process.kill()
+
+
 class ModuleProcess:
     """With the methods of `subprocess.Popen` that tests use. It has a session of its own: Ctrl-C does not reach it."""
 
     def __init__(self, module: str, arguments: Sequence[str], *, files: Mapping[int, int]) -> None:
         """`files`: by its own descriptor (0, 1, 2), which of ours it gets. Without 0 it has nothing to read."""
         given = (module, list(arguments), dict(os.environ), {place: _File(ours) for place, ours in files.items()})
-        # as a daemon it is ended with us; otherwise we would wait for it
         self._process = _forking.Process(target=_run, args=given, daemon=True)
         self._process.start()
+        _started.add(self)
 
     @property
     def pid(self) -> int:
@@ -85,15 +100,21 @@ def _arrived(file: Any) -> int:
 
 
 def _run(module: str, arguments: list[str], environ: dict[str, str], files: dict[int, int]) -> None:
+    # held open by us, it would keep the process that forked us from ending with the one that asked for us
+    os.close(vars(forkserver)["_forkserver"]._forkserver_alive_fd)
     os.setsid()
     os.chdir(ROOT)
     os.environ.clear()
     os.environ.update(environ)
-    for place, number in files.items():
+    for place, number in ({0: os.open(os.devnull, os.O_RDONLY)} | files).items():
         os.dup2(number, place)  # what arrived has a higher number than any place
         os.close(number)
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 - open for as long as the process lives
     sys.argv = [module, *arguments]
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    finally:  # as at the end of an interpreter, which this process leaves out
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 
 from tests.acceptance.processes import Child
 from tests.module_process import ROOT, ModuleProcess
+from tests.waiting import wait_until
 
 MODULE = "tests.told_process"
 
@@ -65,6 +68,7 @@ def test_two_of_them_share_nothing(child: Child) -> None:
 def test_it_ends_with_the_code_that_it_says(child: Child, code: int) -> None:
     assert child.process.poll() is None
     child.tell("exit", code=code)
+    assert child.hears("ended"), "what is registered to run at exit has run"
     assert child.process.wait(60) == code == child.process.poll()
     child.process.kill()  # nothing happens
 
@@ -94,6 +98,41 @@ def test_it_ends_with_its_standard_input(child: Child) -> None:
     assert told(child)
     child.close_stdin()
     assert child.process.wait(60) == 0
+
+
+PARENT = """
+import os, signal, sys, time
+from pathlib import Path
+from tests.module_process import ModuleProcess
+
+log = Path(sys.argv[1])
+with log.open("wb") as file:
+    process = ModuleProcess("tests.told_process", ["orphan"], files={1: file.fileno(), 2: file.fileno()})
+while "waiting" not in log.read_text():
+    time.sleep(0.02)
+if sys.argv[2] == "stopped":
+    process.send_signal(signal.SIGSTOP)
+    print(process.pid)
+else:
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def parent_of_an_orphan(log: Path, end: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", PARENT, str(log), end]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_it_notices_that_the_process_that_started_it_was_killed(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert parent_of_an_orphan(log, "killed").returncode == -signal.SIGKILL
+    wait_until(lambda: "orphaned" in log.read_text())
+
+
+def test_a_stopped_one_does_not_keep_the_process_that_started_it_from_ending(tmp_path: Path) -> None:
+    ended = parent_of_an_orphan(tmp_path / "log", "stopped")
+    assert ended.returncode == 0, ended.stderr
+    wait_until(lambda: not Path(f"/proc/{ended.stdout.strip()}").exists())
 
 
 def test_ctrl_c_is_not_ignored(child: Child) -> None:

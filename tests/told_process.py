@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import random
 import signal
 import sys
+import time
 from pathlib import Path
 
 from inturn import InTurn
@@ -18,6 +20,14 @@ values: list[int] = []
 def main() -> None:
     if "broken" in sys.argv:
         1 / 0  # noqa: B018
+    if "orphan" in sys.argv:
+        parent = os.getppid()
+        say("waiting", read=sys.stdin.read())
+        while os.getppid() == parent:
+            time.sleep(0.02)
+        say("orphaned")
+        return
+    atexit.register(say, "ended")
     for line in sys.stdin:
         told = json.loads(line)
         if told["do"] == "exit":

@@ -93,6 +93,20 @@ def test_an_error_is_told_as_what_it_is(error: BaseException, told: Told) -> Non
     assert "hunter2" not in found.detail
 
 
+@pytest.mark.parametrize("said", ["down", "down.", "Try later.\n", "a very long text…", "why?"])
+def test_what_people_read_is_a_sentence_however_the_text_of_the_error_ends(said: str) -> None:
+    found = problem_of(errors.AgentUnavailable("mine", "cannot be reached", said))
+    assert found is not None
+    assert found.detail == f"Agent 'mine' cannot be reached: {said.rstrip()}" + ("." if said == "down" else "")
+
+
+async def test_what_the_framework_says_is_a_sentence_too(site: Site) -> None:
+    answer = await site.client.put(
+        "/api/v1/projects/shop/ai", content=b"\xff{", headers={"content-type": "application/json"}
+    )
+    assert problem(answer, 400, "bad-request")["detail"].endswith(".")
+
+
 def test_there_is_no_error_without_a_line_in_this_table() -> None:
     every = {
         kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.InTurnError)

@@ -105,13 +105,13 @@ def _message(error: errors.BadMessage) -> Problem:
 
 def _as(code: str) -> Callable[[Any], Problem]:
     """Uses the error's own text as the detail."""
-    return lambda error: Problem(code, _sentence(error))
+    return lambda error: Problem(code, _sentence(str(error)))
 
 
-def _sentence(error: BaseException) -> str:
+def _sentence(text: str) -> str:
     """People read a detail as it is. In Python, an error's text is a fragment, which may stand after a colon."""
-    text = str(error)
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+    text = text.rstrip()
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?", "…")) else ".")
 
 
 def _only(code: str, detail: str = "") -> Callable[[Any], Problem]:
@@ -133,7 +133,7 @@ def _waited(error: errors.LaneTimeout) -> Problem:
 def _agent(code: str) -> Callable[[Any], Problem]:
     def tell(error: errors.AgentError) -> Problem:
         more = {"agent": error.agent} | ({"said": error.said} if error.said else {})
-        return Problem(code, _sentence(error), more=more)
+        return Problem(code, _sentence(str(error)), more=more)
 
     return tell
 
@@ -202,9 +202,9 @@ async def _of_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})
     code = _BY_STATUS.get(error.status_code)
+    detail = _sentence(str(error.detail))
     if code is None:
-        return _response(Problem("http-error", str(error.detail), status=error.status_code), request)
-    detail = str(error.detail)
+        return _response(Problem("http-error", detail, status=error.status_code), request)
     if code == "not-found":
         detail = f"{request.method} {request.url.path}: there is no such path."
     elif code == "method-not-allowed":

@@ -87,6 +87,6 @@ def read_message(given: VisitorMessage | Mapping[str, Any]) -> VisitorMessage:
 
 def lane_name(kind: LaneKind, name: str, tenant_id: str = "") -> str:
     """Returns `visitor:{uid}`, or `visitor:{tenant}:{uid}` for a tenant; the same for chats, projects and presence."""
-    if not is_tenant_id(tenant_id):
+    if tenant_id and not is_tenant_id(tenant_id):
         raise ArgumentError("tenant_id", "must be up to 64 letters, digits or any of _ . -", tenant_id)
     return f"{kind}:{tenant_id}:{name}" if tenant_id else f"{kind}:{name}"

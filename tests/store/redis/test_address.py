@@ -43,13 +43,32 @@ PARTS = {
     "user": st.sampled_from(["", "@", ":pass@", "user@", "us%40er:p%2Fa%3As%25s@", "user:@", "%C3%A4:%2520@"]),
     "place": st.sampled_from(["", "cache", "cache:7000", "[::1]", "[::1]:7000", "CACHE:0", "ca%2Dche", "/run/r.sock"]),
     "path": st.sampled_from(["", "/", "/3", "/%33", "/3/", "/x", "/-1", "//4", "/1/2"]),
-    "query": st.sampled_from(["", "?", "?db=4", "?db=", "?db=4&db=5", "?db=%34", "?timeout=2", "?db=4&protocol=3"]),
+    "query": st.sampled_from(
+        [
+            "",
+            "?",
+            "?db=4",
+            "?db=",
+            "?db=4&db=5",
+            "?db=%34",
+            "?timeout=2",
+            "?db=4&protocol=3",
+            "?password=p%20w",
+            "?username=u&password=p&db=1",
+            "?password=",
+            "?username=%C3%A4",
+        ]
+    ),
 }
 
 
 @given(st.builds("{scheme}://{user}{place}{path}{query}".format, **PARTS))
 def test_a_url_is_read_as_redis_py_reads_it(url: str) -> None:
     theirs: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]
+    if url.startswith("unix:") and "path" not in theirs:
+        with pytest.raises(SettingsError, match="names no socket"):
+            Address.from_url(url)
+        return
     ours = Address.from_url(url)
     assert (ours.path, ours.db) == (theirs.get("path"), theirs.get("db", 0))
     assert (ours.username, ours.password) == (theirs.get("username"), theirs.get("password"))
@@ -83,7 +102,13 @@ def test_the_database_of_a_socket_is_a_parameter() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["redis://user:topsecret@cache:7000/3", "rediss://:topsecret@cache", "unix://:topsecret@/run/redis.sock"]
+    "url",
+    [
+        "redis://user:topsecret@cache:7000/3",
+        "rediss://:topsecret@cache",
+        "unix://:topsecret@/run/redis.sock",
+        "unix:///run/redis.sock?db=2&password=topsecret",
+    ],
 )
 def test_no_text_of_an_address_shows_its_password(url: str) -> None:
     address = Address.from_url(url)
@@ -95,6 +120,10 @@ def test_no_text_of_an_address_shows_its_password(url: str) -> None:
     ("url", "says"),
     [
         ("http://cache", "must start with redis://, rediss:// or unix://"),
+        ("redis:/cache:6379", "must start with redis://, rediss:// or unix://"),
+        ("redis:1", "must start with redis://, rediss:// or unix://"),
+        ("unix://tmp", "names no socket"),
+        ("rediss://cache?ssl_ca_certs=%00", "ssl_ca_certs"),
         ("redis://cache?db=three", "db= must be a number"),
         ("redis://:top/secret@cache:6379", "%2F"),
         ("redis://user:topsecret@cache:70000", "host or port"),

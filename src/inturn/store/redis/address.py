@@ -30,23 +30,26 @@ class Address:
 
     @classmethod
     def from_url(cls, url: str) -> Address:
+        """User and password stand before the host, or are parameters: there they are easier to write for a socket."""
+        if not url.startswith(("redis://", "rediss://", "unix://")):
+            raise _unreadable("it must start with redis://, rediss:// or unix://")
         try:
             parts = urlsplit(url)
-            host, port = parts.hostname, parts.port
+            host, port = (None, None) if parts.scheme == "unix" else (parts.hostname, parts.port)
         except ValueError:
             # its reason may quote what stands where a port should be: perhaps half of a password
             raise _unreadable("its host or port cannot be read") from None
-        if parts.scheme not in ("redis", "rediss", "unix"):
-            raise _unreadable("it must start with redis://, rediss:// or unix://")
-        is_socket = parts.scheme == "unix"
+        is_socket, path = parts.scheme == "unix", unquote(parts.path)
+        if is_socket and not path:
+            raise _unreadable("it names no socket; it is unix:///path/to/redis.sock")
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         return cls(
             host=unquote(host or "") or "localhost",
             port=port or 6379,
-            path=unquote(parts.path) or None if is_socket else None,
-            db=_database("" if is_socket else unquote(parts.path), query),
-            username=unquote(parts.username or "") or None,
-            password=unquote(parts.password or "") or None,
+            path=path if is_socket else None,
+            db=_database("" if is_socket else path, query),
+            username=unquote(parts.username or "") or query.get("username"),
+            password=unquote(parts.password or "") or query.get("password"),
             tls=_tls(query) if parts.scheme == "rediss" else None,
         )
 
@@ -129,12 +132,12 @@ def _tls(query: dict[str, str]) -> ssl.SSLContext:
     ca, certificate, key = (query.get(f"ssl_{what}") for what in ("ca_certs", "certfile", "keyfile"))
     try:
         context = ssl.create_default_context(cafile=ca)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise SettingsError(f"ssl_ca_certs={ca!r} cannot be read: {error}") from error
     try:
         if certificate:
             context.load_cert_chain(certificate, key)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise SettingsError(f"ssl_certfile={certificate!r} with ssl_keyfile={key!r} cannot be read: {error}") from error
     checks_name = query.get("ssl_check_hostname", "true").lower() not in ("0", "f", "false", "n", "no")
     context.check_hostname = checks_name and needed == "required"
