@@ -215,6 +215,6 @@ def test_an_address_of_a_conversation_that_is_over_begins_a_new_one(chat: Chat, 
     watch.is_refusal_expected = True
     chat.page.goto("about:blank")  # or only the part after the # would change, which is no new page
     chat.page.goto(f"{chat.server.url}/#0123456789abcdef")
-    expect(chat.log.get_by_text("this is a new one")).to_be_visible()
+    expect(chat.log.get_by_text("This is a new one")).to_be_visible()
     chat.say("I am Ada Lovelace")
     chat.expect_collected(name="Ada Lovelace")
