@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -120,7 +121,11 @@ else:
 
 def parent_of_an_orphan(log: Path, end: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", PARENT, str(log), end]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    with TemporaryDirectory(prefix="inturn-") as folder:  # one that is killed leaves its temporary files behind
+        environ = os.environ | {"TMPDIR": folder}
+        return subprocess.run(
+            command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60, check=False
+        )  # fmt: skip
 
 
 def test_it_notices_that_the_process_that_started_it_was_killed(tmp_path: Path) -> None:
