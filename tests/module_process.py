@@ -1,7 +1,7 @@
 """Runs a module as a process of its own, as `python -m` does, forked from a process that has already imported inturn.
 
-A new interpreter takes a third of a second of processor time to import it, and a run of the tests starts some four
-hundred. What is forked has opened nothing: such a process shares no connection, thread or lease with any other. It can
+A new interpreter takes a third of a second of processor time to import it, and a run of the tests starts hundreds. What
+is forked has opened nothing: such a process shares no connection, thread or lease with any other. It can
 be killed and stopped like any other. It is killed when the process that started it ends. If that one is killed, it gets
 another parent, as any orphan.
 """

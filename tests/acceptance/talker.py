@@ -84,7 +84,7 @@ class Talker:
 
         All of them have read the state before one of them sets it, however the machine runs them.
         """
-        from redis.asyncio import Redis  # takes as long as all else that is imported, and few talkers need it
+        from redis.asyncio import Redis  # slow to import, and few talkers need it
 
         meet = asyncio.Barrier(len(words))
         async with Redis.from_url(self._url) as client:

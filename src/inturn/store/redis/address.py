@@ -1,6 +1,6 @@
 """Where a Redis server is and how to get in: redis://, rediss:// (TLS) and unix:// URLs, as redis-py reads them.
 
-They are read here, because importing redis-py takes longer than importing inturn (decision 012).
+They are read here: a process that loads redis-py for that takes a third longer to start.
 """
 
 from __future__ import annotations
