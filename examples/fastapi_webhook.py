@@ -5,6 +5,7 @@ repeat a duplicate. The reply leaves through a handler of its own: it is part of
 until the platform has taken it.
 
     python examples/fastapi_webhook.py          (needs: pip install 'inturn[server]')
+    uvicorn --reload fastapi_webhook:api        (the same, in its folder)
 
     curl localhost:8000/webhook -H 'content-type: application/json' -d '{"id": "m1", "chat": "ada", "text": "hello"}'
 
@@ -15,6 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import uvicorn
@@ -24,7 +27,18 @@ from pydantic import BaseModel
 from inturn import InTurn, Turn
 
 app = InTurn()  # INTURN_URL, or an SQLite file in this folder
-api = FastAPI()
+
+
+@asynccontextmanager
+async def lifespan(api: FastAPI) -> AsyncIterator[None]:
+    """A worker beside the requests; in production, workers are processes of their own (`inturn worker`)."""
+    async with app:  # at its end the worker stops: running turns have 30 s to finish
+        worker = asyncio.create_task(app.run())
+        yield
+    await worker
+
+
+api = FastAPI(lifespan=lifespan)
 
 
 class Message(BaseModel):
@@ -54,19 +68,7 @@ async def deliver(turn: Turn[Any]) -> None:
     print(f"to {turn.body['chat']}: {turn.body['text']}", flush=True)  # the platform's API would be called here
 
 
-async def main() -> None:
-    port = int(os.environ.get("PORT", "8000"))
-    server = uvicorn.Server(uvicorn.Config(api, port=port, log_level="warning"))
-    async with app:
-        serving = asyncio.create_task(server.serve())
-        await asyncio.sleep(
-            0
-        )  # uvicorn sets its signal handlers; the worker, which is to stop first, sets its own later
-        print(f"listening on http://127.0.0.1:{port}/webhook", flush=True)
-        await app.run()  # until Ctrl-C; in production, workers are processes of their own
-        server.should_exit = True
-        await serving
-
-
 if __name__ == "__main__":
-    asyncio.run(main())
+    port = int(os.environ.get("PORT", "8000"))
+    print(f"listening on http://127.0.0.1:{port}/webhook", flush=True)
+    uvicorn.run(api, port=port, log_level="warning")

@@ -14,14 +14,17 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from weakref import WeakSet
 
 import uvicorn
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, StreamingResponse
 from pydantic import BaseModel
 
-from inturn import InTurn, Turn
+from inturn import InTurn, Turn, Watch
 
 PAGE = """<!doctype html><meta charset=utf-8><title>interrupt me</title>
 <body style="font: 16px system-ui; max-width: 40rem; margin: 2rem auto">
@@ -46,7 +49,19 @@ document.forms[0].onsubmit = event => {
 </script>"""
 
 app = InTurn()  # INTURN_URL, or an SQLite file in this folder
-api = FastAPI()
+watches: WeakSet[Watch] = WeakSet()  # those of the open streams
+
+
+@asynccontextmanager
+async def lifespan(api: FastAPI) -> AsyncIterator[None]:
+    """A worker beside the requests; in production, workers are processes of their own (`inturn worker`)."""
+    async with app:  # at its end the worker stops
+        worker = asyncio.create_task(app.run(grace=1))
+        yield
+    await worker
+
+
+api = FastAPI(lifespan=lifespan)
 
 
 class Said(BaseModel):
@@ -78,6 +93,7 @@ async def say(chat: str, said: Said) -> dict[str, str]:
 async def events(chat: str) -> StreamingResponse:
     async def stream() -> AsyncIterator[str]:
         async with app.watch(f"chat:{chat}") as watch:
+            watches.add(watch)
             yield ": watching\n\n"
             async for event in watch:
                 yield f"event: {event.what}\ndata: {json.dumps(event.data)}\n\n"
@@ -85,20 +101,17 @@ async def events(chat: str) -> StreamingResponse:
     return StreamingResponse(stream(), media_type="text/event-stream")
 
 
-async def main() -> None:
-    port = int(os.environ.get("PORT", "8000"))
-    # an open stream must not keep the server from stopping
-    server = uvicorn.Server(uvicorn.Config(api, port=port, log_level="warning", timeout_graceful_shutdown=1))
-    async with app:
-        serving = asyncio.create_task(server.serve())
-        await asyncio.sleep(
-            0
-        )  # uvicorn sets its signal handlers; the worker, which is to stop first, sets its own later
-        print(f"open http://127.0.0.1:{port}", flush=True)
-        await app.run(grace=1)  # until Ctrl-C; in production, workers are processes of their own
-        server.should_exit = True
-        await serving
+class Server(uvicorn.Server):
+    """On Ctrl-C, uvicorn waits for every response to end. A stream of events has no end, unless its watch is ended."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for watch in watches:
+            watch.end()
+        await super().shutdown(sockets)
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    port = int(os.environ.get("PORT", "8000"))
+    print(f"open http://127.0.0.1:{port}", flush=True)
+    with suppress(KeyboardInterrupt):  # uvicorn raises it again when it has stopped
+        Server(uvicorn.Config(api, port=port, log_level="warning", timeout_graceful_shutdown=5)).run()

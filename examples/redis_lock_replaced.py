@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import redis
 from redis.asyncio import Redis
 
 from inturn import InTurn
@@ -71,4 +72,8 @@ async def main(url: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "redis://localhost:6379/0"))
+    url = sys.argv[1] if len(sys.argv) > 1 else "redis://localhost:6379/0"
+    try:
+        asyncio.run(main(url))
+    except redis.ConnectionError as error:
+        raise SystemExit(f"no Redis at {url}: {error}") from None

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from inturn import InTurn, SettingsError
+from inturn import InTurn, SettingsError, arguments
 
 
 @pytest.fixture
@@ -75,3 +75,23 @@ def test_a_password_is_not_shown_in_an_error() -> None:
     with pytest.raises(SettingsError) as refused:
         InTurn("memcached://user:hunter2@host")
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("wait", "blocking", "blocking_timeout", "waits_for"),
+    [
+        (0.3, True, None, 0.3),
+        (0.3, None, None, 0.3),
+        (0.3, False, None, 0.0),
+        (0.3, True, 2, 2.0),
+        (None, True, None, None),
+        (None, False, 2, 0.0),
+        (0.0, None, None, 0.0),
+        (0.0, True, None, None),
+    ],
+)
+def test_how_long_an_acquire_waits(
+    wait: float | None, blocking: bool | None, blocking_timeout: float | None, waits_for: float | None
+) -> None:
+    """As in redis-py: `blocking` does not set aside the time that the lock was made with."""
+    assert arguments.waits_for(blocking, blocking_timeout, wait) == waits_for

@@ -31,9 +31,9 @@ MADE = [
     errors.Superseded("key", "id"),
     errors.ResultExpired("key", "id"),
     errors.CommitUnknown("key", 7),
-    errors.ChatMoved("c-1", "m-1"),
     errors.GraphTooDeep(["a", "b"], 20),
     errors.Retry("later", after=3),
+    errors.Apart("one by one"),
     errors.Stop("never"),
 ]
 

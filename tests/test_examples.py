@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
@@ -30,10 +30,12 @@ def started(name: str, store_url: str) -> Iterator[tuple[subprocess.Popen[str], 
         [sys.executable, str(EXAMPLES / name)],
         env={**os.environ, "PORT": str(port), "INTURN_URL": store_url},
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
     )
     try:
         assert process.stdout is not None
+        assert process.stderr is not None
         assert f":{port}" in process.stdout.readline()
         url = f"http://127.0.0.1:{port}"
         deadline = time.monotonic() + 20
@@ -47,6 +49,8 @@ def started(name: str, store_url: str) -> Iterator[tuple[subprocess.Popen[str], 
         yield process, url
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
+        said = process.stderr.read().splitlines()
+        assert [line for line in said if not line.startswith("store: ")] == []  # what it has to say of a Redis
     finally:
         process.kill()
         process.communicate()
@@ -91,6 +95,17 @@ def test_a_newer_message_interrupts_the_answer_and_both_are_answered_together(st
         again = whats.index("begin", 1)
         assert whats.index("interrupt") < again
         assert [data for what, data in seen[again:] if what == "chunk"] == ["You", "said:", *first, "/", "two"]
+
+
+def test_the_chat_stops_quietly_while_a_stream_is_open(store_url: str, namespace: str) -> None:
+    with ExitStack() as stack:
+        client = stack.enter_context(httpx.Client(timeout=20))
+        # the example is stopped first, and the stream left last
+        streams = stack.enter_context(ExitStack())
+        _, url = stack.enter_context(started("interrupting_chat.py", store_url))
+        stream = streams.enter_context(client.stream("GET", f"{url}/chats/{namespace}/events"))
+        lines = stream.iter_lines()
+        assert next(lines) == ": watching"
 
 
 def test_the_lock_that_replaces_redis_pys_serves_its_waiters_in_order(redis_url: str, tmp_path: Path) -> None:

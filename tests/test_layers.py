@@ -18,6 +18,7 @@ LAYERS = [
     "cli", "demo", "cli.terminal",
     "web", "workflows", "visitors", "http", "agents", "workflows.definition", "testing", "sync", "app",
     "compat", "lanes", "locks", "process", "store", "metrics", "settings", "arguments", "errors",
+    "masking", "printable",
 ]  # fmt: skip
 APPLICATIONS = {"workflows", "visitors"}
 # the storefront: may import everything, and nothing of ours imports from it but what only users would write

@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from inturn.errors import SettingsError
+from inturn.http.tenant_streams import MAX_STREAMS
 from inturn.settings import STORE_SCHEMES, Settings, load_settings, mask, variables
 
 EXAMPLE = Path(__file__).parents[1] / ".env.example"
@@ -255,6 +256,15 @@ def test_how_visitors_are_answered_can_be_set() -> None:
     assert "INTURN_VISITOR_QUIET='0': must be a number of seconds greater than 0" in told
     assert "INTURN_SHARE_VISITOR_LOCK='perhaps': must be true or false" in told
     assert "INTURN_OFFLINE_PACE='11': must be a number of seconds from 0 to 10" in told
+
+
+def test_what_a_server_has_in_common_with_other_services_can_be_set() -> None:
+    settings = load_settings(NOTHING)
+    assert (settings.share_conversation_lock, settings.adopt_workflows) == (False, False)
+    assert settings.max_streams_per_tenant == MAX_STREAMS
+    told = message_of(INTURN_ADOPT_WORKFLOWS="perhaps", INTURN_MAX_STREAMS_PER_TENANT="0")
+    assert "INTURN_ADOPT_WORKFLOWS='perhaps': must be true or false" in told
+    assert "INTURN_MAX_STREAMS_PER_TENANT='0': must be a whole number from 1 to 100000" in told
 
 
 def test_api_keys_are_not_shown() -> None:

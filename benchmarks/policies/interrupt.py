@@ -90,7 +90,7 @@ async def main(url: str, prefix: str) -> None:
     async with InTurn(url, namespace=f"{prefix}-interrupt") as app:
         register(app)
         print("ready", flush=True)
-        await app.run()
+        await app.run(signals=True)
 
 
 if __name__ == "__main__":

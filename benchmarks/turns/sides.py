@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 
 from benchmarks.plan import Target
 from inturn.app import InTurn
-from inturn.errors import InTurnError
+from inturn.errors import InTurnError, StoreUnavailable
 from inturn.lanes.turn import Turn
 from inturn.process.process import new_process
 from inturn.store import clock
@@ -78,6 +78,7 @@ class PlainPool(RedisStore):
         last_key: str | None = None,
         durable: bool | bytes = False,
         once: bool = False,
+        unsent: type[StoreUnavailable] = StoreUnavailable,
     ) -> tuple[Reply, float, int]:
         sent_at = clock.now()
         deadline_ms = int((sent_at + self.timeout_s + self._skew_s) * 1000)

@@ -144,7 +144,7 @@ class Mailbox:
 
 @asynccontextmanager
 async def working(app: InTurn, concurrency: int) -> AsyncIterator[None]:
-    """A worker of this app. Not `app.run()`, because Ctrl-C is for the benchmark."""
+    """A worker of this app that ends at once: it has no grace."""
     worker = Worker(app.runtime, concurrency, 0.0)
     task = asyncio.create_task(worker.run())
     try:
@@ -207,7 +207,7 @@ async def main(url: str, prefix: str) -> None:
     async with InTurn(url, namespace=f"{prefix}-start") as app:
         register(app)
         print("ready", flush=True)
-        await app.run()
+        await app.run(signals=True)
 
 
 if __name__ == "__main__":

@@ -46,6 +46,7 @@ from inturn.lanes.watch import Event, Watch
 from inturn.locks.lease import Lease
 from inturn.locks.lock import Lock
 from inturn.locks.quorum import Quorum
+from inturn.printable import escape_records
 
 if TYPE_CHECKING:
     from inturn.visitors import VisitorResponder
@@ -93,6 +94,8 @@ __all__ = [
     "WorkflowOrchestrator",
     "content_id",
 ]
+
+escape_records()
 
 # A program that only takes locks need not load agents and definitions: these are imported when they are first used.
 _LATER = {

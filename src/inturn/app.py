@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -75,7 +76,8 @@ class InTurn:
             wall=wall,
         )
         self.process = Process(store)
-        timing = handlers.timing(LANE_TTL, TIME_LIMIT, self.settings.dedup_window, self.settings.state_ttl)
+        default = self.settings
+        timing = handlers.timing(LANE_TTL, TIME_LIMIT, default.dedup_window, default.state_ttl, default.store_timeout)
         now_s = time.time if wall is None else lambda: wall() / 1e6
         self.runtime = Runtime(self.process, timing, now_s)
         self.lanes = Lanes(self.process)
@@ -85,7 +87,7 @@ class InTurn:
         self.locks = Locks(self.process)
         """Look into the locks of this store: `list`, `inspect`, `force_release`."""
         self._watches: WeakSet[Watch] = WeakSet()
-        DeadlockWatch.attach(self.process)
+        DeadlockWatch.attach(self.process, self.runtime.turns_behind)
 
     def lock(
         self,
@@ -109,8 +111,10 @@ class InTurn:
             priority: -1000 to 1000; higher goes first. Default: 0.
             renew: `False`: the lease ends `ttl` seconds after its grant in any case. Default: `True`.
             max_life: the most seconds that a renewed lease may live. Default: no limit.
-            owner: who holds it, across processes too. Default: the current task.
-            reentrant: the owner may take it again; the outermost block releases it. Default: `False` (`AlreadyHeld`).
+            owner: who holds it, through any object, in any process: the same owner may release it there, and
+                `AlreadyHeld` is raised if it would wait for itself. Default: whoever has the lock object.
+            reentrant: the same task, thread or owner may take it again; the outermost block releases it.
+                Default: `False`.
         """
         return Lock(
             self.process, name, self._ttl(ttl), wait, priority=priority, renew=renew, max_life=max_life, owner=owner,
@@ -195,6 +199,7 @@ class InTurn:
         unless_newer: bool = False,
         version: int = 1,
         shares: str | Callable[[Any], str] | None = None,
+        group: str | Callable[[Any], str] | None = None,
     ) -> Callable[[F], F]:
         """Register the function that runs the messages of this handler. Durations are seconds, or a `timedelta`.
 
@@ -241,6 +246,9 @@ class InTurn:
                 Default: 1.
             shares: template or function: a plain Redis key that its turns also hold, for services that lock by it.
                 Default: none.
+            group: template or function, such as `"{tenant_id}"`: lanes of different groups take turns, so that many
+                lanes of one group do not hold up those of another. Default, and where it is '': the lanes that became
+                ready first go first.
         """
 
         def register(run: F) -> F:
@@ -251,11 +259,13 @@ class InTurn:
                     state=state, initial=initial, on_failure=on_failure, attempts=attempts, backoff=backoff,
                     max_waiting=max_waiting, priority=priority, quiet=quiet, max_quiet=max_quiet, max_burst=max_burst,
                     cut=cut, interruptible=interruptible, unless_newer=unless_newer, version=version, shares=shares,
+                    group=group,
                     timing=handlers.timing(
                         ttl,
                         time_limit,
                         default.dedup_window if dedup_window is None else dedup_window,
                         default.state_ttl if state_ttl is None else state_ttl,
+                        default.store_timeout,
                     ),
                 )
             )  # fmt: skip
@@ -345,6 +355,7 @@ class InTurn:
                 TIME_LIMIT if time_limit is None else time_limit,
                 default.dedup_window if dedup_window is None else dedup_window,
                 default.state_ttl if state_ttl is None else state_ttl,
+                default.store_timeout,
             )
         if max_waiting != DEFAULT_WAITING:
             arguments.whole(max_waiting, "max_waiting", 1, MAX_WAITING)
@@ -363,17 +374,24 @@ class InTurn:
             version=version,
         )
 
-    async def run(self, concurrency: int = 10, grace: arguments.Seconds = 30) -> None:
-        """Work until SIGTERM or SIGINT, or until cancelled. Any number of processes may do so.
+    async def run(self, concurrency: int = 10, grace: arguments.Seconds = 30, *, signals: bool = False) -> None:
+        """Work until the app is closed, or until cancelled. Any number of processes may do so.
 
-        On a signal no new turns are taken. The running ones get `grace` seconds, and what is left then is handed back
-        untouched. `concurrency`: how many turns run at once.
+        When the app is closed no new turns are taken. The running ones get `grace` seconds, and what is left then is
+        handed back untouched; when it is cancelled all are handed back at once.
+
+        Args:
+            concurrency: how many turns run at once. Default: 10.
+            grace: seconds that running turns have to finish. Default: 30.
+            signals: SIGTERM and SIGINT stop it as closing the app does, and then it returns; a second one ends the
+                grace. For a program that does nothing else: beside a server the signals are the server's.
+                Default: `False`.
         """
         if not self.runtime.handlers:
             raise SettingsError("there is nothing to run: register a handler first, with @app.handler(…)")
         turns_at_once = arguments.whole(concurrency, "concurrency", 1, 10_000)
         worker = Worker(self.runtime, turns_at_once, arguments.seconds(grace, "grace", allow_zero=True))
-        with stops_on_signals(worker):
+        with stops_on_signals(worker) if signals else contextlib.nullcontext():
             await worker.run()
 
     def _ttl(self, ttl: arguments.Seconds | None) -> arguments.Seconds:
@@ -386,6 +404,7 @@ class InTurn:
     async def close(self) -> None:
         """Stop the workers of this app, give back what is held, and end the connections and the heartbeat's thread."""
         await asyncio.gather(*(worker.finish() for worker in list(self.runtime.workers)))
+        await self.runtime.end_own_work()
         for watch in list(self._watches):
             watch.end()
         await self.process.close()

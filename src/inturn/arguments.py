@@ -14,7 +14,7 @@ MAX_PERMITS = 2**20
 Seconds = float | int | timedelta
 
 
-def name(value: object, field: str = "name") -> str:
+def name(value: object, field: str = "name", maximum: int = MAX_NAME_BYTES) -> str:
     if not isinstance(value, str):
         raise ArgumentTypeError(field, f"must be text, not {type(value).__name__}", value)
     if not value:
@@ -23,8 +23,8 @@ def name(value: object, field: str = "name") -> str:
         size = len(value.encode())
     except UnicodeEncodeError as error:
         raise ArgumentError(field, f"is not valid text: {error}", value) from None
-    if size > MAX_NAME_BYTES:
-        raise ArgumentError(field, f"is {size} bytes long; at most {MAX_NAME_BYTES} are allowed", value[:40] + "…")
+    if size > maximum:
+        raise ArgumentError(field, f"is {size} bytes long; at most {maximum} are allowed", value[:40] + "…")
     if "\0" in value:
         raise ArgumentError(field, "must not contain NUL", value)
     return value
@@ -61,7 +61,8 @@ def waits_for(blocking: bool | None, blocking_timeout: Seconds | None, default: 
         return 0.0
     if blocking_timeout is not None:
         return wait(blocking_timeout, "blocking_timeout")
-    return None if blocking else default
+    # one that is made not to wait is told to wait here, and no longer time is known
+    return None if blocking and default == 0.0 else default
 
 
 def whole(value: object, field: str, minimum: int, maximum: int) -> int:

@@ -12,7 +12,7 @@ InTurnError
 ├── LockError
 │   ├── LockTimeout        not granted within `wait`; plain, retryable
 │   ├── LockMismatch       the name is in use with another capacity
-│   ├── AlreadyHeld        this owner already holds the name (see `reentrant=True`)
+│   ├── AlreadyHeld        this `owner=` already holds the name (see `reentrant=True`)
 │   ├── NotHeld            releasing or extending what is not held
 │   ├── LeaseLost          the lease ended while a body or turn was running
 │   │   └── Interrupted    by a newer message of its lane
@@ -26,7 +26,6 @@ InTurnError
 │   ├── UnknownConversation   there is none of this id, or it is someone else's
 │   ├── SessionCompleted   the workflow is completed; it takes no more turns
 │   ├── CardNotAllowed     the definition lists no such card or action
-│   ├── ChatMoved          a message that a write was to settle is already settled; read the chat again
 │   └── GraphTooDeep       a graph went from node to node without end
 └── LaneError
     ├── UnknownHandler     no handler of this name is registered here
@@ -46,15 +45,21 @@ InTurnError
     ├── CommitUnknown      the store did not say whether the commit happened
     └── HandlerSignal      raised by a handler to say how it failed
         ├── Retry          try again, after a time
+        ├── Apart          try each message of the burst again by itself
         └── Stop           do not try again
 """
 
 from __future__ import annotations
 
+import datetime
 from typing import TYPE_CHECKING
+
+from inturn.masking import masked
 
 if TYPE_CHECKING:
     from inturn.lanes.receipt import Receipt
+
+MAX_RETRY_DELAY_S = 365 * 86400.0
 
 __all__ = [
     "AgentError",
@@ -62,11 +67,11 @@ __all__ = [
     "AgentTimeout",
     "AgentUnavailable",
     "AlreadyHeld",
+    "Apart",
     "ArgumentError",
     "ArgumentTypeError",
     "BadMessage",
     "CardNotAllowed",
-    "ChatMoved",
     "CommitUnknown",
     "ConversationError",
     "ConversationLockError",
@@ -204,7 +209,7 @@ class LockMismatch(LockError):
 
 
 class AlreadyHeld(LockError):
-    """The owner asked for a lock that it holds itself: waiting for it would never end."""
+    """An `owner=` asked for a lock that it holds itself."""
 
     def __init__(self, name: str, owner: str) -> None:
         super().__init__(
@@ -218,7 +223,7 @@ class AlreadyHeld(LockError):
 class NotHeld(LockError):
     """There is nothing to release or extend."""
 
-    def __init__(self, name: str, why: str = "this owner does not hold it") -> None:
+    def __init__(self, name: str, why: str = "this object does not hold it") -> None:
         super().__init__(f"lock {name!r} is not held: {why}")
         self.name = name
 
@@ -238,7 +243,15 @@ class Interrupted(LeaseLost):
 
 
 class DeadlockDetected(LockError):
-    """A cycle of waits was seen twice. Its youngest waiter gets this error, so that the others can go on."""
+    """A cycle of waits was seen twice, and its youngest waiter gets this error, so that the others can go on.
+
+    Or a task would wait without a limit for what its own block holds.
+    """
+
+    is_for_result = False
+    """The wait was for the result of a message, which stands behind a turn of the cycle. A handler that raises it is
+    not tried again: its next attempt would stand in the way of that message, too.
+    """
 
     def __init__(self, name: str, cycle: list[str]) -> None:
         super().__init__(f"waiting for {name!r} would never end: {' -> '.join(cycle)}")
@@ -255,9 +268,10 @@ class ConversationLockError(LockError):
 
 
 class AgentError(InTurnError):
-    """The root of what agents raise. `said`: the provider's own words, if there were any."""
+    """The root of what agents raise. `said`: the provider's own words, if any, without secrets."""
 
     def __init__(self, agent: str, why: str, said: str = "") -> None:
+        why, said = masked(why), masked(said)  # here, because it goes to clients, logs and dead letters
         super().__init__(f"agent {agent!r} {why}" + (f": {said}" if said else ""))
         self.agent = agent
         self.why = why
@@ -302,15 +316,6 @@ class CardNotAllowed(ConversationError):
     def __init__(self, card_id: str, why: str) -> None:
         super().__init__(f"card {card_id!r}: {why}")
         self.card_id = card_id
-
-
-class ChatMoved(ConversationError):
-    """A message that a write to a chat was to settle is already settled. Read the chat again, and decide again."""
-
-    def __init__(self, conversation_id: str, message_id: str) -> None:
-        super().__init__(f"message {message_id!r} of conversation {conversation_id!r} has already been settled")
-        self.conversation_id = conversation_id
-        self.message_id = message_id
 
 
 class GraphTooDeep(ConversationError):
@@ -495,13 +500,29 @@ class HandlerSignal(LaneError):
 
 
 class Retry(HandlerSignal):
-    """Try this message again after `after` seconds (`None`: after the usual backoff). The attempt counts."""
+    """Try this message again after `after`: seconds or a `timedelta`, up to 365 days (`None`: after the usual backoff).
 
-    def __init__(self, why: str = "asked for another attempt", *, after: float | None = None) -> None:
-        if after is not None and not 0.0 <= after < float("inf"):
-            raise ArgumentError("after", "must be a number of seconds, 0 or more", after)
+    The attempt counts.
+    """
+
+    def __init__(
+        self, why: str = "asked for another attempt", *, after: float | datetime.timedelta | None = None
+    ) -> None:
+        if isinstance(after, datetime.timedelta):
+            after = after.total_seconds()
+        if after is not None and (isinstance(after, bool) or not isinstance(after, int | float)):
+            raise ArgumentTypeError("after", "must be a number of seconds, or a timedelta", after)
+        if after is not None and not 0.0 <= after <= MAX_RETRY_DELAY_S:
+            raise ArgumentError("after", f"must be between 0 and {MAX_RETRY_DELAY_S:.0f} seconds (365 days)", after)
         super().__init__(why)
         self.after = after
+
+
+class Apart(HandlerSignal):
+    """Try each message of this burst again by itself, at once: one of them may be at fault. The attempt counts."""
+
+    def __init__(self, why: str = "each of its messages is tried by itself") -> None:
+        super().__init__(why)
 
 
 class Stop(HandlerSignal):

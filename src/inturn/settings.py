@@ -104,7 +104,9 @@ AgentNames = Annotated[
     _must(f"be one or more of {', '.join(AGENTS)}, separated by commas, each once"),
 ]
 Pause = Annotated[float, Field(ge=0, le=10), _must("be a number of seconds from 0 to 10")]
+MaxProjects = Annotated[int, Field(ge=1, le=3000), _must("be a whole number from 1 to 3000")]
 Concurrency = Annotated[int, Field(ge=1, le=1000), _must("be a whole number from 1 to 1000")]
+Streams = Annotated[int, Field(ge=1, le=100_000), _must("be a whole number from 1 to 100000")]
 Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:%-]{1,253}$"), _must("be an address or a name of this machine")]
 Port = Annotated[int, Field(ge=0, le=65535), _must("be a port from 1 to 65535, or 0 for any that is free")]
 LogLevel = Annotated[
@@ -156,6 +158,10 @@ class Settings(BaseModel):
     copilot_token: SecretStr | None = Field(None, validation_alias=AliasChoices("INTURN_COPILOT_TOKEN"))
     host: Host = Field("127.0.0.1", validation_alias=AliasChoices("INTURN_HOST"))
     port: Port = Field(8420, validation_alias=AliasChoices("INTURN_PORT"))
+    head_timeout: Seconds = Field(20.0, validation_alias=AliasChoices("INTURN_HEAD_TIMEOUT"))
+    body_timeout: Seconds = Field(60.0, validation_alias=AliasChoices("INTURN_BODY_TIMEOUT"))
+    write_timeout: Seconds = Field(60.0, validation_alias=AliasChoices("INTURN_WRITE_TIMEOUT"))
+    """How long `inturn serve` waits for a client: for the head of a request, its body, and to take what it was sent."""
     api_keys_file: str | None = Field(None, validation_alias=AliasChoices("INTURN_API_KEYS_FILE"))
     api_keys: SecretStr | None = Field(None, validation_alias=AliasChoices("INTURN_API_KEYS"))
     workflows: str | None = Field(None, validation_alias=AliasChoices("INTURN_WORKFLOWS"))
@@ -167,6 +173,14 @@ class Settings(BaseModel):
     """How long a visitor must be silent before a burst is answered."""
     share_visitor_lock: Switch = Field(False, validation_alias=AliasChoices("INTURN_SHARE_VISITOR_LOCK"))
     """Whether answering a visitor also holds the plain key `ai:lock:visitor:{visitor_uid}`."""
+    share_conversation_lock: Switch = Field(False, validation_alias=AliasChoices("INTURN_SHARE_CONVERSATION_LOCK"))
+    """Whether a turn of a workflow also holds the plain key `lock:conv:{conversation_id}`."""
+    adopt_workflows: Switch = Field(False, validation_alias=AliasChoices("INTURN_ADOPT_WORKFLOWS"))
+    """Whether workflows that other services keep under `wf:{conversation_id}` are adopted at their first turn."""
+    max_streams_per_tenant: Streams = Field(200, validation_alias=AliasChoices("INTURN_MAX_STREAMS_PER_TENANT"))
+    """Event streams that a tenant may have open in this process."""
+    max_projects: MaxProjects = Field(1000, validation_alias=AliasChoices("INTURN_MAX_PROJECTS"))
+    """Projects that a tenant may store."""
     log_level: LogLevel = Field("INFO", validation_alias=AliasChoices("INTURN_LOG_LEVEL"))
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:

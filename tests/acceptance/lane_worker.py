@@ -1,4 +1,4 @@
-"""A worker in a process of its own: `lane_worker.py URL NAMESPACE GRACE`. It says what its turns see.
+"""A worker in a process of its own: `lane_worker.py URL NAMESPACE GRACE SIGNALS(yes|no)`. It says what its turns see.
 
 It ends when its standard input does, so that none is left behind when a test run is killed.
 """
@@ -24,8 +24,9 @@ LONG_TTL = 30.0
 ATTEMPTS = 2
 
 
-def worker(processes: Processes, app: InTurn, namespace: str, grace: float = 5) -> Child:
-    return processes.run("lane_worker", app.process.store.url, namespace, str(grace))
+def worker(processes: Processes, app: InTurn, namespace: str, grace: float = 5, *, signals: bool = True) -> Child:
+    url = app.process.store.url
+    return processes.run("lane_worker", url, namespace, str(grace), "yes" if signals else "no")
 
 
 def register(app: InTurn, ttl: float = TTL) -> dict[str, asyncio.Event]:
@@ -78,14 +79,14 @@ async def listen(opened: dict[str, asyncio.Event]) -> None:
 
 
 async def main() -> None:
-    url, namespace, grace = sys.argv[1:]
+    url, namespace, grace, signals = sys.argv[1:]
     async with InTurn(url, namespace=namespace, settings=Settings(store_timeout=10.0)) as app:
         listening = asyncio.create_task(listen(register(app)))
         logger = logging.getLogger("inturn.worker")
         logger.addHandler(Tells())
         logger.setLevel(logging.INFO)
         say("ready")
-        await app.run(concurrency=4, grace=float(grace))
+        await app.run(concurrency=4, grace=float(grace), signals=signals == "yes")
         say("stopped")
         listening.cancel()
 

@@ -152,7 +152,7 @@ async def main() -> None:
     async with InTurn(url, namespace=namespace, settings=Settings(store_timeout=10.0)) as app:
         listening = asyncio.create_task(listen(register(app, int(version))))
         say("ready")
-        await app.run(concurrency=4, grace=0.1)
+        await app.run(concurrency=4, grace=0.1, signals=True)
         say("stopped")
         listening.cancel()
 

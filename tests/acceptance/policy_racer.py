@@ -29,7 +29,7 @@ async def main() -> None:
         register(app, int(seed))
         shake(app, f"{seed}/{os.getpid()}")
         say("ready")
-        await app.run(concurrency=20, grace=1)
+        await app.run(concurrency=20, grace=1, signals=True)
         ending.cancel()
 
 

@@ -24,7 +24,7 @@ from inturn.workflows.definition.load import default_definition
 from inturn.workflows.loop import Loop, Utterance, build_contextual_query, ignore
 from inturn.workflows.orchestrator import WorkflowOrchestrator
 from inturn.workflows.parse import parse_turn
-from inturn.workflows.state import RedisWorkflowStateStore
+from inturn.workflows.plain_state import RedisWorkflowStateStore
 from tests.acceptance.actor import say
 from tests.acceptance.processes import Child, Processes
 

@@ -9,7 +9,8 @@ from redis.asyncio import Redis
 
 from inturn import InTurn
 from inturn.workflows.orchestrator import WorkflowOrchestrator
-from inturn.workflows.state import Owner, RedisWorkflowStateStore, WorkflowState
+from inturn.workflows.plain_state import RedisWorkflowStateStore
+from inturn.workflows.state import Owner, WorkflowState
 from tests.acceptance.processes import Child, Processes
 from tests.acceptance.talker import PROCESSES, TURNS, WORDS, NotingAgent, talkers
 

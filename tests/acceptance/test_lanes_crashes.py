@@ -72,11 +72,14 @@ async def test_a_message_that_kills_its_worker_becomes_a_dead_letter_and_the_lan
     await hears(last, "ready")
     with pytest.raises(HandlerFailed) as failed:
         await poison.result(TTL + 20)
-    assert [error["type"] for error in failed.value.errors] == ["LeaseLost", "LeaseLost", "Exhausted"]
+    told = [(error["type"], error["attempt"]) for error in failed.value.errors]
+    assert told == [("LeaseLost", 1), ("LeaseLost", 2), ("Exhausted", 2)]
+    assert failed.value.attempts == ATTEMPTS, "the worker that only buried it did not try it"
     assert await after.result(20) == 1
     assert (await until_idle(app, "k")).state == [1, 3], "the state survives the dead letter before it"
     (letter,) = await app.dead_letters.list()
     assert (letter.handler, letter.id, letter.body) == ("kill", "2", {"key": "k", "n": 2})
+    assert letter.attempts == ATTEMPTS
 
 
 @pytest.mark.parametrize("commits_at_once", [False, True], ids=["waits", "commits"])

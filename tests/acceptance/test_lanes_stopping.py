@@ -92,6 +92,20 @@ async def test_a_second_signal_does_not_wait(processes: Processes, app: InTurn, 
     assert (await app.lanes.inspect("k")).messages[0].attempts == 0
 
 
+async def test_a_worker_that_leaves_signals_alone_hands_back_its_turns_when_ctrl_c_cancels_it(
+    processes: Processes, app: InTurn, namespace: str
+) -> None:
+    child = worker(processes, app, namespace, grace=60, signals=False)
+    await hears(child, "ready")
+    await app.submit("note", {"key": "k", "n": 1, "wait": True})
+    await hears(child, "begun", "1")
+    child.signal(signal.SIGINT)
+    await hears(child, "cancelled", "1")
+    assert await exit_code(child) != 0, "it ends as Ctrl-C ends any program of asyncio"
+    info = await app.lanes.inspect("k")
+    assert (info.status, info.messages[0].attempts) == ("ready", 0)
+
+
 async def test_another_worker_goes_on_where_one_stopped(processes: Processes, app: InTurn, namespace: str) -> None:
     first, second = worker(processes, app, namespace), worker(processes, app, namespace)
     for child in (first, second):

@@ -60,7 +60,7 @@ async def test_a_release_that_is_repeated_after_the_memory_was_lost_is_refused(
         await lock.acquire()
         lease = lock.lease
         # until the heartbeat has beaten once, and pauses
-        await until(lambda: app.process.heartbeat.deadline_of(lease) > lease.confirmed_at + 9.0001)
+        await until(lambda: app.process.heartbeat.deadline_of(lease.held) > lease.held.confirmed_at + 9.0001)
         await asyncio.to_thread(fresh_redis.restart, keep_data=False)
         async with app.lock("y", ttl=10):  # the process is known to the new memory
             proxy.cut_replies()

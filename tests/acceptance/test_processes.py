@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from inturn.errors import AlreadyHeld
+from inturn.errors import DeadlockDetected
 from inturn.sync import InTurn
 from tests.acceptance.looks import look, until_waiting
 from tests.acceptance.processes import Processes
@@ -66,7 +66,7 @@ def test_threads_take_turns_and_each_has_its_own_hold(store_url: str, namespace:
         assert most == 1
         assert len(fences) == 50
         assert fences == sorted(fences)
-        with lock, pytest.raises(AlreadyHeld):
+        with lock, pytest.raises(DeadlockDetected):
             lock.acquire()
     assert look(store_url, namespace) is None
 

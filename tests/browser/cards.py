@@ -10,13 +10,13 @@ DOT = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAI
 
 
 def said_with(
-    *body: dict[str, Any], actions: list[dict[str, Any]] | None = None, text: str = "Here it is."
+    *body: dict[str, Any], actions: list[dict[str, Any]] | None = None, text: str = "Here it is.", **more: Any
 ) -> list[Activity]:
     """What an agent says that shows a card. Its id is one that the example workflow knows."""
     submit = [{"type": "Action.Submit", "id": "submit", "title": "Submit", "data": {"cardId": "problem_card"}}]
     card = {
         "type": "AdaptiveCard", "version": "1.5", "id": "problem_card", "body": list(body),
-        "actions": submit if actions is None else actions,
+        "actions": submit if actions is None else actions, **more,
     }  # fmt: skip
     return [Activity.said(text), Activity.said("", attachments=[card_attachment(card)])]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Literal
 
@@ -81,6 +82,10 @@ class Chat:
         while len(self.agent.asked) < times:
             assert time.monotonic() < deadline, f"the agent was asked {len(self.agent.asked)} times"
             self.page.wait_for_timeout(5)
+
+    def expect_state_of_one(self, text: str, *states: str) -> None:
+        bubble = self.mine.filter(has=self.page.locator(".bubble", has_text=text))
+        expect(bubble).to_have_attribute("data-state", re.compile("|".join(states)))
 
     def expect_state(self, bubble: Locator, state: str) -> None:
         expect(bubble).to_have_attribute("data-state", state)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import APIResponse, Route, expect
+from playwright.sync_api import expect
 
 from inturn.agents.activity import Activity
 from tests.browser.chat import Chat, contentions
 from tests.browser.conftest import Watch
+from tests.browser.held_network import HeldNetwork
 
 
 def test_a_busy_conversation_refuses_and_the_message_is_tried_again_under_its_id(chat: Chat, watch: Watch) -> None:
@@ -154,32 +155,34 @@ def test_messages_that_are_merged_without_a_word_before_stand_together(chat: Cha
     ]  # fmt: skip
 
 
-def test_merged_messages_stand_in_the_order_in_which_they_were_sent_whichever_response_comes_first(chat: Chat) -> None:
-    held: list[tuple[Route, APIResponse]] = []
-
-    def hold_back(route: Route) -> None:
-        if "Ada" in (route.request.post_data or ""):
-            held.append((route, route.fetch()))
-        else:
-            route.continue_()
-
-    chat.begin("merge")
-    chat.page.route("**/turns/stream", hold_back)
-    chat.agent.hold(after=1)
-    first = chat.write("Hello there")
-    expect(chat.page.locator("[data-draft]")).to_have_text(re.compile(r"\S"))
-    waiting = [chat.write_behind("I am Ada Lovelace"), chat.write_behind("ada@example.com")]
+@pytest.mark.parametrize(
+    ("policy", "arrives", "responds"),
+    [
+        ("merge", "123", "132"), ("merge", "123", "321"), ("merge", "132", "123"), ("merge", "213", "213"),
+        ("merge", "213", "312"), ("merge", "321", "132"), ("queue", "321", "321"), ("queue", "213", "132"),
+    ],
+)  # fmt: skip
+def test_turns_stand_in_their_order_however_the_network_mixes_requests_and_responses(
+    chat: Chat, policy: str, arrives: str, responds: str
+) -> None:
+    if policy == "queue":
+        chat.begin("queue")
+    written = {"1": "How long", "2": "My name is", "3": "My e-mail is"}
+    network = HeldNetwork(chat)
+    chat.agent.hold()
+    welcome = len(_said(chat))
+    chat.page.get_by_role("button", name="Send all at once").click()
+    network.arrive(written[number] for number in arrives)
     chat.agent.open()
-    chat.expect_state(first, "answered")
-    chat.expect_state(waiting[1], "answered")
-    while not held:  # the response to the other one; the test has a time limit
-        chat.page.wait_for_timeout(5)
-    route, response = held[0]
-    route.fulfill(response=response)
-    for each in waiting:
-        chat.expect_state(each, "merged")
-    mine = [text for who, text in _said(chat) if who == "user"]
-    assert mine == ["Hello there", "I am Ada Lovelace", "ada@example.com"]
+    network.respond(written[number] for number in responds)
+    expect(chat.page.locator(".now")).to_have_count(0)
+    first, others = arrives[0], arrives[1:]
+    # merged ones in the order in which they were written, each answer directly after what it answers
+    turns = [first, "".join(sorted(others))] if policy == "merge" else [first, *others]
+    meant = [words for turn in turns for words in (*(written[number] for number in turn), "")]
+    shown = _said(chat)[welcome:]
+    assert [who for who, _ in shown] == ["user" if words else "assistant" for words in meant]
+    assert all(text.startswith(words) for (_, text), words in zip(shown, meant, strict=True)), shown
 
 
 def _said(chat: Chat) -> list[tuple[str, str]]:

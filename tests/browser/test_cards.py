@@ -83,8 +83,8 @@ def test_every_part_of_a_card_is_shown(chat: Chat) -> None:
     expect(card.locator(".facts dd")).to_have_text("2026-11-02")
     for words in ("inside", "left", "right", "a chart, in words"):
         expect(card.get_by_text(words, exact=True)).to_be_visible()
-    for words in ("not shown", "a chart that has no words"):
-        expect(card.get_by_text(words)).to_have_count(0)
+    expect(card.get_by_text("not shown")).to_be_hidden()
+    expect(card.get_by_text("a chart that has no words")).to_have_count(0)
     expect(card.get_by_role("group", name="Contact").get_by_role("radio")).to_have_count(2)
 
 
@@ -161,3 +161,107 @@ def test_a_link_of_a_card_leads_out_safely(chat: Chat) -> None:
     expect(link).to_have_attribute("href", "https://example.com/help")
     expect(link).to_have_attribute("rel", "noopener noreferrer")
     expect(card.get_by_role("button")).to_have_count(0)
+
+
+def test_a_pattern_that_never_ends_stops_nobody(chat: Chat) -> None:
+    chat.agent.says = said_with(
+        {"type": "TextBlock", "text": "Codes"},
+        {"type": "Input.Text", "id": "code", "label": "Code", "regex": "^[A-Z]{3}$", "errorMessage": "Three letters."},
+        {"type": "Input.Text", "id": "endless", "label": "Endless", "regex": "^(a+)+$"},
+    )
+    chat.say("Show me")
+    card = chat.log.locator("form.card")
+    card.get_by_label("Code").fill("abc")
+    card.get_by_label("Endless").fill("a" * 40 + "!")
+    chat.page.evaluate("() => { window.beats = 0; setInterval(() => { window.beats += 1; }, 1); }")
+    card.get_by_role("button", name="Submit").click()
+    expect(card.get_by_text("Three letters.")).to_be_visible()
+    assert chat.page.evaluate("window.beats") > 3, "the page stood still while it looked"
+    card.get_by_label("Code").fill("ABC")
+    with chat.page.expect_request("**/card-actions/stream") as sent:
+        card.get_by_role("button", name="Submit").click()
+    given: dict[str, Any] = sent.value.post_data_json or {}
+    assert given["data"] == {"code": "ABC", "endless": "a" * 40 + "!"}  # the server has the last word
+
+
+def test_what_a_card_shows_and_hides_is_told_to_screen_readers(chat: Chat) -> None:
+    shown = {"type": "AdaptiveCard", "body": [{"type": "TextBlock", "text": "Inside"}]}
+    chat.agent.says = said_with(
+        {"type": "TextBlock", "text": "Terms", "id": "terms", "isVisible": False},
+        actions=[
+            {"type": "Action.ShowCard", "title": "More", "card": shown},
+            {"type": "Action.ToggleVisibility", "title": "Terms", "targetElements": ["terms"]},
+            {"type": "Action.Submit", "title": "Send", "data": {"cardId": "problem_card"}},
+        ],
+    )
+    chat.say("Show me")
+    card = chat.log.locator("form.card")
+    for name, words in (("More", "Inside"), ("Terms", "Terms")):
+        button = card.get_by_role("button", name=name, expanded=False)
+        part = chat.page.locator(f"#{button.get_attribute('aria-controls')}")
+        expect(part).to_be_hidden()
+        button.focus()
+        chat.page.keyboard.press("Space")
+        expect(part).to_be_visible()
+        expect(part).to_contain_text(words)
+        expect(card.get_by_role("button", name=name, expanded=True)).to_be_focused()
+    card.get_by_role("button", name="Send").click()
+    expect(card).to_contain_text("Sent")
+    # a card that was sent can still be read, all of it
+    card.get_by_role("button", name="More").click()
+    expect(card.get_by_text("Inside")).to_be_hidden()
+    card.get_by_role("button", name="More").click()
+    expect(card.get_by_text("Inside")).to_be_visible()
+
+
+def test_enter_in_a_shown_card_sends_that_card(chat: Chat) -> None:
+    reply = {"type": "Action.Submit", "title": "Reply", "data": {"cardId": "problem_card", "way": "reply"}}
+    inner = {
+        "type": "AdaptiveCard",
+        "body": [{"type": "Input.Text", "id": "words", "label": "Words"}],
+        "actions": [reply],
+    }
+    approve = {"type": "Action.Submit", "title": "Approve", "data": {"cardId": "problem_card", "way": "approve"}}
+    show = {"type": "Action.ShowCard", "title": "Comment", "card": inner}
+    chat.agent.says = said_with({"type": "TextBlock", "text": "Well?"}, actions=[approve, show])
+    chat.say("Show me")
+    card = chat.log.locator("form.card")
+    card.get_by_role("button", name="Comment").click()
+    card.get_by_label("Words").fill("too late")
+    with chat.page.expect_request("**/card-actions/stream") as sent:
+        card.get_by_label("Words").press("Enter")
+    given: dict[str, Any] = sent.value.post_data_json or {}
+    assert given["data"] == {"way": "reply", "words": "too late"}
+
+
+def test_a_part_to_press_does_so_once_and_not_when_the_card_was_sent(chat: Chat) -> None:
+    choose = {"type": "Action.Submit", "title": "Blue", "data": {"cardId": "problem_card", "way": "blue"}}
+    box = {"type": "Container", "items": [{"type": "TextBlock", "text": "The blue one"}], "selectAction": choose}
+    chat.agent.says = said_with(box, actions=[])
+    chat.say("Show me")
+    part = chat.log.locator("form.card").get_by_role("button", name="The blue one")
+    chat.agent.hold()
+    sent: list[str] = []
+    chat.page.on("request", lambda request: sent.append(request.url))
+    part.dblclick()
+    expect(part).to_have_attribute("aria-disabled", "true")
+    part.press("Enter")
+    chat.agent.open()
+    chat.expect_state(chat.mine.last, "answered")
+    assert len([url for url in sent if "card-actions" in url]) == 1
+
+
+def test_the_keyboard_goes_on_where_what_was_pressed_is_gone(chat: Chat) -> None:
+    ask = {"type": "Action.ToggleVisibility", "title": "Edit", "targetElements": ["shown", "edited"]}
+    chat.agent.says = said_with(
+        {"type": "ActionSet", "id": "shown", "actions": [ask]},
+        {"type": "Container", "id": "edited", "isVisible": False,
+         "items": [{"type": "Input.Text", "id": "nick", "label": "Nickname"}]},
+    )  # fmt: skip
+    chat.say("Show me")
+    card = chat.log.locator("form.card")
+    card.get_by_role("button", name="Edit").focus()
+    chat.page.keyboard.press("Enter")
+    expect(card.get_by_role("button", name="Edit")).to_have_count(0)
+    chat.page.keyboard.press("Tab")
+    expect(card.get_by_label("Nickname")).to_be_focused()

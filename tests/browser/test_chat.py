@@ -114,6 +114,20 @@ def test_what_is_entered_before_the_conversation_has_begun_is_not_lost(
     expect(chat.mine).to_have_count(1)
 
 
+def test_what_is_entered_before_the_script_is_there_is_not_lost(page: Page, server: ChatServer) -> None:
+    chat, held = Chat(page, server), list[Route]()
+    page.route("**/page/chat.js", lambda route: held.append(route))
+    page.goto(server.url, wait_until="commit")
+    chat.field.fill("I am Ada Lovelace")
+    page.get_by_role("button", name="Send", exact=True).click()
+    (route,) = held
+    route.continue_()
+    expect(chat.theirs.first).to_be_visible()
+    expect(chat.field).to_have_value("I am Ada Lovelace")
+    chat.field.press("Enter")
+    chat.expect_collected(name="Ada Lovelace")
+
+
 def test_text_grows_while_it_is_streamed_and_is_read_out_as_a_whole(chat: Chat) -> None:
     chat.agent.hold(after=1)
     before = chat.theirs.count()
@@ -211,10 +225,11 @@ def test_a_message_that_a_reload_cut_off_is_answered_once(chat: Chat) -> None:
     assert chat.agent.asked == ["I am Ada Lovelace"]
 
 
-def test_an_address_of_a_conversation_that_is_over_begins_a_new_one(chat: Chat, watch: Watch) -> None:
+@pytest.mark.parametrize("fragment", ["0123456789abcdef", "%", "%ED%A0%80", "%00", ".", "a" * 70_000], ids=len)
+def test_an_address_of_no_conversation_begins_a_new_one(chat: Chat, watch: Watch, fragment: str) -> None:
     watch.is_refusal_expected = True
     chat.page.goto("about:blank")  # or only the part after the # would change, which is no new page
-    chat.page.goto(f"{chat.server.url}/#0123456789abcdef")
+    chat.page.goto(f"{chat.server.url}/#{fragment}")
     expect(chat.log.get_by_text("This is a new one")).to_be_visible()
     chat.say("I am Ada Lovelace")
     chat.expect_collected(name="Ada Lovelace")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.browser.chat import Chat
 from tests.browser.chat_server import ChatServer
@@ -152,6 +152,26 @@ class TestWithKeys:
         assert KEY not in page.url
         assert page.evaluate("Object.keys(localStorage)") == []
         assert context.cookies() == []
+
+    @pytest.mark.parametrize("held_back", ["workflow-definitions", "workflows"])
+    def test_what_is_typed_right_after_signing_in_is_sent(self, page: Page, server: ChatServer, held_back: str) -> None:
+        chat, held = Chat(page, server), list[Route]()
+        page.goto(server.url)
+        page.get_by_label("API key", exact=True).fill(KEY)
+        page.route(f"**/api/v1/{held_back}", lambda route: held.append(route))
+        page.keyboard.press("Enter")
+        page.keyboard.type("I am Ada Lovelace")  # nobody has clicked into the field
+        page.keyboard.press("Enter")
+        expect(chat.field).to_have_value("I am Ada Lovelace")
+        while not held:  # the test has a time limit
+            page.wait_for_timeout(5)
+        (route,) = held
+        route.continue_()
+        page.unroute(f"**/api/v1/{held_back}")
+        chat.expect_collected(name="Ada Lovelace")
+        expect(chat.mine).to_have_count(1)
+        expect(chat.field).to_have_value("")
+        expect(chat.field).to_be_focused()
 
     def test_who_forbids_the_page_to_store_anything_can_talk_all_the_same(self, page: Page, server: ChatServer) -> None:
         """With cookies blocked, browsers raise an error where a page as much as names its storage."""

@@ -103,6 +103,27 @@ def test_the_dark_has_colours_of_its_own(chat: Chat) -> None:
         assert by_day != by_night, selector
 
 
+@pytest.mark.parametrize(("width", "height"), [(360, 640), (768, 1024), (1280, 800)])
+def test_the_newest_answer_is_not_behind_the_suggested_ones(chat: Chat, width: int, height: int) -> None:
+    chat.page.set_viewport_size({"width": width, "height": height})
+    chat.agent.says = [Activity.said("A long story.\n" * 40)]
+    chat.say("Tell me")
+    chat.agent.says = [Activity.said("Which one?", value={"choices": ["This one", "That one", "Another one"]})]
+    chat.say("Ask me")
+    newest = chat.theirs.last.locator(".bubble")
+    expect(newest).to_have_text("Which one?")
+    expect(chat.page.get_by_role("group", name="Suggested answers")).to_be_visible()
+    expect(newest).to_be_in_viewport(ratio=1)
+    chat.page.reload()
+    expect(newest).to_have_text("Which one?")
+    expect(newest).to_be_in_viewport(ratio=1)
+    # the keyboard of a phone, and a long text in the field
+    chat.page.set_viewport_size({"width": width, "height": height - 200})
+    expect(newest).to_be_in_viewport(ratio=1)
+    chat.field.fill("one\ntwo\nthree\nfour")
+    expect(newest).to_be_in_viewport(ratio=1)
+
+
 def test_on_a_phone_the_field_stays_in_sight_and_the_answer_is_read_from_its_beginning(chat: Chat) -> None:
     chat.page.set_viewport_size({"width": 360, "height": 640})
     chat.say("I am Ada Lovelace, ada@example.com")

@@ -49,6 +49,11 @@ def test_a_card_cannot_run_or_load_anything(chat: Chat) -> None:
         {"type": "FactSet", "facts": [{"title": EVIL, "value": EVIL}, None, 7]},
         {"type": "Input.Text", "id": "code", "label": EVIL, "placeholder": EVIL, "value": EVIL, "regex": "((("},
         {"type": "Input.ChoiceSet", "id": "product", "choices": [{"title": EVIL, "value": EVIL}]},
+        *({"type": "Container", "items": [{"type": "TextBlock", "text": EVIL}], "selectAction": action}
+          for action in actions),
+        {"type": "ImageSet", "images": [{"type": "Image", "url": url, "altText": EVIL} for url in pictures]},
+        {"type": "Media", "altText": EVIL, "sources": [{"url": url} for url in links]},
+        {"type": "Table", "rows": [{"cells": [{"items": [{"type": "TextBlock", "text": EVIL}]}]}]},
         {"type": "constructor"}, {"type": "__proto__"}, {}, {"type": "Container", "items": "none"},
         actions=[*actions, {"type": "Action.Submit", "title": EVIL, "data": {"cardId": "problem_card"}}],
         text="A card",
@@ -62,14 +67,22 @@ def test_a_card_cannot_run_or_load_anything(chat: Chat) -> None:
     _nothing_ran(chat)
 
 
-def test_a_card_is_shown_down_to_a_depth(chat: Chat) -> None:
+def test_a_card_is_shown_as_deep_as_the_server_lets_it_through_and_no_deeper(chat: Chat) -> None:
     deep: dict[str, object] = {"type": "TextBlock", "text": "the innermost"}
     for _ in range(10):
         deep = {"type": "Container", "items": [deep]}
     chat.agent.says = said_with({"type": "TextBlock", "text": "outermost"}, deep)
     chat.say("Show me")
-    expect(chat.log.get_by_text("outermost")).to_be_visible()
-    expect(chat.log.get_by_text("the innermost")).to_have_count(0)
+    expect(chat.log.get_by_text("the innermost")).to_be_visible()
+    shown = chat.page.evaluate(
+        """async () => {
+          const { Card } = await import("/page/card.js");
+          let deep = { type: "TextBlock", text: "too deep" };
+          for (let depth = 0; depth < 5000; depth += 1) deep = { type: "Container", items: [deep] };
+          return new Card({ body: [{ type: "TextBlock", text: "top" }, deep] }, "id", () => {}).element.textContent;
+        }"""
+    )
+    assert shown == "top"
 
 
 def test_sources_are_linked_by_https_alone(chat: Chat) -> None:

@@ -14,6 +14,7 @@ from inturn.locks.lock import Lock
 from tests.chaos.checker import Violation
 from tests.chaos.history import now
 from tests.chaos.load import Load
+from tests.redis_keys import AT_A_TIME
 
 A_FEW_SECONDS = 4.0
 
@@ -65,5 +66,5 @@ def leftovers(load: Load) -> list[str]:
             return [f"{table}{row}" for table in ("grants", "places") for row in db.execute(f"SELECT * FROM {table}")]
     kinds = ("lock:", "queue:", "places:", "names", "waits")
     with redis.Redis.from_url(load.url, decode_responses=True) as client:
-        keys = [str(key) for key in client.scan_iter(f"{load.namespace}:*")]
+        keys = [str(key) for key in client.scan_iter(f"{load.namespace}:*", count=AT_A_TIME)]
     return [key for key in keys if key.partition("}:")[2].startswith(kinds)]

@@ -91,7 +91,7 @@ class Proxy:
         return self.cut_reply_to is None
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         return self
 
     async def __aexit__(
@@ -144,12 +144,22 @@ class Proxy:
             connection.request_flows.set()
             connection.reply_flows.set()
 
-    async def _serve(self, client_in: asyncio.StreamReader, client_out: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
+    def _accept(self, client_in: asyncio.StreamReader, client_out: asyncio.StreamWriter) -> None:
+        """No coroutine: it would never begin if it were cancelled now, and leave the connection open."""
         connection = Connection()
         connection.writers = (client_out,)
+        task = asyncio.create_task(self._serve(connection, client_in, client_out))
+        self._tasks.add(task)
+
+        def end(task: asyncio.Task[None]) -> None:
+            connection.abort()
+            self._tasks.discard(task)
+
+        task.add_done_callback(end)
+
+    async def _serve(
+        self, connection: Connection, client_in: asyncio.StreamReader, client_out: asyncio.StreamWriter
+    ) -> None:
         try:
             if not self.is_open:
                 return
@@ -163,9 +173,7 @@ class Proxy:
         except (OSError, asyncio.CancelledError):
             pass  # the server is away, and the client sees what it would see without us; or the proxy ends
         finally:
-            connection.abort()
             self.connections.discard(connection)
-            self._tasks.discard(task)
 
     async def _pass_requests(
         self, connection: Connection, source: asyncio.StreamReader, sink: asyncio.StreamWriter

@@ -45,7 +45,8 @@ async def test_a_name_that_somebody_keeps_is_stuck(app: InTurn, other: InTurn, l
 
 
 async def test_a_waiter_that_is_left_behind_is_found(app: InTurn, other: InTurn, load: Load) -> None:
-    await other.lock("m1", owner="holder").acquire()
+    holder = other.lock("m1", owner="holder")
+    await holder.acquire()
     waiting = asyncio.create_task(other.lock("m1").acquire())
     await until_waiters(app, "m1", 1)
     assert any("place" in text or "queue" in text for text in aftermath.leftovers(load))

@@ -76,6 +76,9 @@ def test_show_tells_the_state_and_the_messages_in_order(shop: Shop) -> None:
     (row,) = [" ".join(line.split()) for line in out.splitlines() if line.split()[:2] == ["order", "b"]]
     assert "in 1 min" in row
     assert "Retry: not yet" in row
+    title = "what message 'b' of handler 'order' has raised:\nattempt 1 at "
+    assert out.count(title) == out.count("Traceback (most recent call last):") == 1
+    assert 'raise Retry("not yet", after=100)' in out.partition(title)[2]
     assert [message["id"] for message in shop.json("show", "user:1", "--limit", "1")["lane"]["messages"]] == ["b"]
     assert "waiting (the first 1 of 2):" in shop.say("show", "user:1", "--limit", "1")[1]
 

@@ -188,7 +188,8 @@ def test_release_without_a_terminal_and_without_yes_is_refused(
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1)])
 def test_release_asks_in_a_terminal(sqlite_url: str, answer: str, code: int) -> None:
     with sync.InTurn(sqlite_url) as app:
-        app.lock("asked").acquire()
+        lock = app.lock("asked")
+        lock.acquire()
         ours, theirs = pty.openpty()
         try:
             asking = subprocess.Popen(

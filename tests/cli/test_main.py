@@ -70,8 +70,9 @@ def test_ctrl_c_ends_without_a_traceback(sqlite_url: str) -> None:
 
 def test_a_reader_that_has_seen_enough_is_no_error(sqlite_url: str) -> None:
     with sync.InTurn(sqlite_url) as app:
-        for number in range(200):
-            app.lock(f"a-rather-long-name-for-a-lock-{number}").acquire()
+        locks = [app.lock(f"a-rather-long-name-for-a-lock-{number}") for number in range(200)]
+        for lock in locks:
+            lock.acquire()
         listing = subprocess.Popen(
             [sys.executable, "-m", "inturn.cli.main", "locks", "ls", "--json", "--url", sqlite_url],
             stdout=subprocess.PIPE,

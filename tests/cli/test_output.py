@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from inturn.cli.output import duration, pretty, printable
+from inturn.cli.output import duration, pretty, print_json
 from tests.cli.conftest import Shop
 
 
@@ -93,8 +93,14 @@ def test_durations_read_as_people_say_them(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
-def test_text_that_can_be_printed_stays_as_it_is() -> None:
-    assert printable("repo:acme/зал 7") == "repo:acme/зал 7"
+def test_json_keeps_every_letter_and_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    document = {"зал": "a\x9b31m\u202e\u2028\x7f\ud83d é 😀 \U000e0001", "list": [1]}
+    print_json(document)
+    out = capsys.readouterr().out
+    assert all(char.isprintable() or char == "\n" for char in out)
+    assert '"зал"' in out
+    assert "é 😀" in out
+    assert json.loads(out) == document
 
 
 def test_a_long_state_is_cut_for_people() -> None:

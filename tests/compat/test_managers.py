@@ -406,7 +406,8 @@ def test_an_expired_conversation_is_warned_about_and_not_taken_from_the_next(
     assert not run(_call(release))
     warned = [record.message for record in caplog.records if record.name == "inturn.locks"]
     assert len(warned) == 1
-    assert f"expired name=lock:conv:{key}" in warned[0]
+    assert f"not owner name=lock:conv:{key}" in warned[0]
+    assert "now=held held=" in warned[0]
     assert run(_call(taken[0])), "the next one still had it"
 
 

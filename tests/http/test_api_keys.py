@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from inturn.errors import SettingsError
-from inturn.http.api_keys import ApiKeys, load_keys
+from inturn.http import api_keys
+from inturn.http.api_keys import ApiKeys, CurrentKeys, load_keys
 from inturn.http.caller import Caller
 from inturn.settings import Settings, load_settings
-from inturn.visitors.message import lane_name
+from inturn.visitors.message import LaneKind, lane_name
 
 ONE, TWO, THREE = "one-0123456789abc", "two-0123456789abc", "three-0123456789a"
 
@@ -56,6 +60,7 @@ def test_without_any_there_are_none() -> None:
         (f"{ONE} ada a>cme", "the tenant must have"),
         (f"{ONE} ada ada@example.com", "the tenant must have 1 to 64 letters, digits or any of _ . -"),
         (f"{ONE} ada a+b", "the tenant must have"),
+        (f"{ONE} ada local", "the tenant 'local' is the one of servers without API keys"),
         (f"{ONE} ada {'a' * 65}", "the tenant must have"),
     ],
 )
@@ -103,3 +108,181 @@ def test_a_wrong_entry_of_the_environment_is_named_and_not_shown() -> None:
 def test_only_digests_are_kept() -> None:
     keys = ApiKeys([("here", [ONE, "ada", "acme"])])
     assert ONE not in repr(vars(keys))
+
+
+@pytest.mark.parametrize("kind", ["visitor", "chat", "project", "presence"])
+def test_no_name_without_a_tenant_is_a_lane_of_a_tenant(kind: LaneKind) -> None:
+    of_tenants = {lane_name(kind, name, "acme") for name in ("1", "a:1", ":1")}
+    of_nobody = {lane_name(kind, name) for name in ("acme:1", "acme:a:1", "acme::1", ":acme:1", "1")}
+    assert not of_tenants & of_nobody
+    assert (len(of_tenants), len(of_nobody)) == (3, 5)
+    assert lane_name(kind, "1") == f"{kind}:1"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.at = 1000.0
+
+    def now(self) -> float:
+        return self.at
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    moved = Clock()
+    monkeypatch.setattr(api_keys, "clock", moved)
+    return moved
+
+
+def test_keys_are_read_again_when_their_file_changes(
+    tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "keys"
+    path.write_text(f"{ONE} ada acme\n")
+    keys = CurrentKeys(Settings(api_keys_file=str(path), api_keys=f"{THREE}:eve:other"))
+    path.write_text(f"{TWO} bob acme\n")
+    assert keys.caller(TWO) is None, "it is not looked at with every request"
+    clock.at += api_keys.LOOK_S
+    assert keys.caller(TWO) == Caller("bob", "acme")
+    assert keys.caller(ONE) is None
+    assert keys.caller(THREE) == Caller("eve", "other")
+    assert len(keys) == 2
+    assert TWO not in caplog.text
+
+
+@pytest.mark.parametrize("broken", [f"{TWO} bob\n", None], ids=["a wrong line", "deleted"])
+def test_a_file_that_cannot_be_used_keeps_the_keys_of_before(
+    tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture, broken: str | None
+) -> None:
+    path = tmp_path / "keys"
+    path.write_text(f"{ONE} ada acme\n")
+    path.chmod(0o600)
+    keys = CurrentKeys(Settings(api_keys_file=str(path)))
+    path.unlink() if broken is None else path.write_text(broken)
+    for _ in range(3):
+        clock.at += api_keys.LOOK_S
+        assert keys.caller(ONE) == Caller("ada", "acme")
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "those of before still count" in line
+    assert TWO not in line
+    path.write_text(f"{TWO} bob acme\n")
+    clock.at += api_keys.LOOK_S
+    assert keys.caller(TWO) == Caller("bob", "acme")
+
+
+@pytest.mark.parametrize("left", ["", "# nobody any more\n"], ids=["empty", "a comment"])
+def test_a_file_that_names_no_key_any_more_withdraws_all_that_it_had(
+    tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture, left: str
+) -> None:
+    path = tmp_path / "keys"
+    path.write_text(f"{ONE} ada acme\n")
+    path.chmod(0o600)
+    keys = CurrentKeys(Settings(api_keys_file=str(path)))
+    both = CurrentKeys(Settings(api_keys_file=str(path), api_keys=f"{THREE}:eve:other"))
+    path.write_text(left)
+    for _ in range(3):
+        clock.at += api_keys.LOOK_S
+        assert keys.caller(ONE) is None
+        assert keys.are_needed, "it does not become a server without keys"
+    (record,) = caplog.records
+    assert (record.levelname, "nobody may call" in record.getMessage()) == ("ERROR", True)
+    assert both.caller(ONE) is None
+    assert both.caller(THREE) == Caller("eve", "other")
+    path.write_text(f"{ONE} ada acme\n")
+    clock.at += api_keys.LOOK_S
+    assert keys.caller(ONE) == Caller("ada", "acme")
+
+
+async def test_a_key_counts_as_withdrawn_only_if_it_no_longer_belongs_to_its_caller(
+    tmp_path: Path, clock: Clock
+) -> None:
+    path = tmp_path / "keys"
+    path.write_text(f"{ONE} ada acme\n{TWO} bob acme\n")
+    keys = CurrentKeys(Settings(api_keys_file=str(path)))
+    ada = asyncio.create_task(keys.withdrawn(ONE, Caller("ada", "acme")))
+    bob = asyncio.create_task(keys.withdrawn(TWO, Caller("bob", "acme")))
+
+    async def changed(text: str) -> None:
+        for _ in range(3):  # all who wait do so, and later all have looked
+            await asyncio.sleep(0)
+        path.write_text(text)
+        clock.at += api_keys.LOOK_S
+        keys.caller(THREE)
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    await changed(f"{ONE} ada acme\n{TWO} bob acme\n{THREE} eve acme\n")
+    assert (ada.done(), bob.done()) == (False, False)
+    await changed(f"{ONE} ada other\n{TWO} bob acme\n")
+    assert (ada.done(), bob.done()) == (True, False)
+    await changed("")
+    assert bob.done()
+
+
+def test_a_key_withdrawn_while_the_file_could_not_be_read_is_withdrawn_later(
+    tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "keys"
+    path.write_text(f"{ONE} ada acme\n{TWO} bob acme\n")
+    keys = CurrentKeys(Settings(api_keys_file=str(path)))
+    path.write_text(f"{ONE} ada acme\n")
+    caplog.clear()
+
+    def looked(why: int) -> Caller | None:
+        def fails(*_: object) -> str:
+            raise OSError(why, os.strerror(why))
+
+        with monkeypatch.context() as patched:
+            if why:
+                patched.setattr(Path, "read_text", fails)
+            clock.at += api_keys.LOOK_S
+            return keys.caller(TWO)
+
+    for why in (errno.EMFILE, errno.EMFILE, errno.EIO):
+        assert looked(why) == Caller("bob", "acme")
+    told = [record.getMessage() for record in caplog.records]
+    assert [os.strerror(why) in line for why, line in zip((errno.EMFILE, errno.EIO), told, strict=True)] == [True, True]
+    assert looked(0) is None, "though the file has not changed since"
+    assert keys.caller(ONE) == Caller("ada", "acme")
+    path.write_text(f"{ONE} ada acme\n{THREE} eve acme\n")
+    caplog.clear()
+    looked(errno.EIO)
+    assert os.strerror(errno.EIO) in caplog.text, "a new failure is told again"
+
+
+def test_a_change_that_leaves_size_and_time_as_they_were_is_read(tmp_path: Path, clock: Clock) -> None:
+    path = tmp_path / "keys"
+    path.write_text(f"{ONE} ada acme\n")
+    was = path.stat()
+    keys = CurrentKeys(Settings(api_keys_file=str(path)))
+    while path.stat().st_ctime_ns == was.st_ctime_ns:  # the clock of files is coarse
+        path.write_text(f"{TWO} ada acme\n")
+        os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
+    clock.at += api_keys.LOOK_S
+    assert (keys.caller(ONE), keys.caller(TWO)) == (None, Caller("ada", "acme"))
+
+
+def test_a_file_that_stays_broken_is_not_warned_of_each_time(
+    tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "keys"
+    path.write_text(f"{ONE} ada acme\n")
+    path.chmod(0o644)
+    keys = CurrentKeys(Settings(api_keys_file=str(path)))
+    path.write_text(f"{TWO} bob\n")
+    for _ in range(3):
+        clock.at += api_keys.LOOK_S
+        keys.caller(ONE)
+    assert [record.levelname for record in caplog.records] == ["WARNING", "ERROR"]
+
+
+@pytest.mark.parametrize(("mode", "is_warned"), [(0o600, False), (0o640, False), (0o644, True), (0o602, True)])
+def test_a_file_that_everybody_can_read_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, is_warned: bool
+) -> None:
+    path = tmp_path / "keys"
+    path.write_text(f"{ONE} ada acme\n")
+    path.chmod(mode)
+    load_keys(Settings(api_keys_file=str(path)))
+    assert (f"chmod 600 {path}" in caplog.text) == is_warned
+    assert ONE not in caplog.text

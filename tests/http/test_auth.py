@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
 import httpx
 import pytest
 
+from inturn.http import api_keys
 from inturn.http.auth import is_loopback, is_loopback_name, is_own
-from tests.http.site import ADA_KEY, Site, problem
+from tests.http.site import ADA_KEY, BOB_KEY, KEYS, Site, opened, problem
+from tests.waiting import until
 
 GUARDED = ["/api/v1/workflow-definitions", "/api/v1/workflows/x", "/api/v1/nothing", "/metrics", "/api", "/metrics/"]
 PUBLIC = ["/healthz", "/readyz", "/openapi.json", "/", "/page/style.css"]
@@ -140,3 +145,62 @@ def test_what_a_loopback_address_is() -> None:
     assert all(map(is_loopback, ("127.0.0.1", "127.255.255.254", "::1", "::ffff:127.0.0.1")))
     assert not any(map(is_loopback, ("0.0.0.0", "::", "192.168.0.1", "localhost", "", "::ffff:10.0.0.1", "127.1")))
     assert not any(map(is_loopback_name, ("[", "a@b", "localhost@evil", "127.0.0.1.", "evil\\localhost")))
+
+
+async def test_servers_with_and_without_keys_on_one_store_do_not_meet(sqlite_url: str, namespace: str) -> None:
+    online = {"agent_id": "eve", "online": True}
+    async with opened(sqlite_url, namespace, api_keys=KEYS) as keyed, opened(sqlite_url, namespace) as keyless:
+        ada = {"authorization": f"Bearer {ADA_KEY}"}
+        told = await keyed.client.put("/api/v1/projects/p/presence", json=online, headers=ada)
+        assert told.status_code == 200, told.text
+        told = await keyless.client.put("/api/v1/projects/acme:p/presence", json=online | {"agent_id": "mallory"})
+        assert told.status_code == 200, told.text
+        seen = (await keyed.client.get("/api/v1/projects/p/presence", headers=ada)).json()
+        assert "eve" in str(seen)
+        assert "mallory" not in str(seen)
+
+
+async def test_a_server_whose_last_key_was_withdrawn_serves_nobody_not_even_this_machine(
+    sqlite_url: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_keys, "LOOK_S", 0.01)
+    path = tmp_path / "keys"
+    path.write_text(f"{ADA_KEY} ada acme\n")
+    headers = {"authorization": f"Bearer {ADA_KEY}"}
+    async with opened(sqlite_url, namespace, api_keys_file=str(path)) as site:
+        assert (await site.client.get("/metrics", headers=headers)).status_code == 200
+        path.write_text("# nobody\n")
+
+        async def is_refused() -> bool:
+            return (await site.client.get("/metrics", headers=headers)).status_code == 401
+
+        await until(is_refused)
+        problem(await site.client.get("/metrics"), 401, "not-authenticated")
+        assert (await site.client.get("/healthz")).status_code == 200
+
+
+async def test_the_event_stream_of_a_withdrawn_key_ends_without_another_request(
+    sqlite_url: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_keys, "LOOK_S", 0.01)
+    path = tmp_path / "keys"
+    path.write_text(f"{ADA_KEY} ada acme\n{BOB_KEY} bob acme\n")
+    ada, bob = ((b"authorization", f"Bearer {key}".encode()) for key in (ADA_KEY, BOB_KEY))
+    async with opened(sqlite_url, namespace, api_keys_file=str(path)) as site:
+        body = {"conversation_id": "c", "project_id": "p", "message_id": "m", "text": "hi"}
+        sent = await site.client.post(
+            "/api/v1/visitors/v/messages", json=body, headers={"authorization": f"Bearer {ADA_KEY}"}
+        )
+        assert sent.status_code == 202
+        streams = [site.call("/api/v1/conversations/c/events", b"", "GET", key) for key in (ada, bob)]
+        for stream in streams:
+            await stream.some_sent.wait()
+            assert stream.status == 200
+        path.write_text(f"{BOB_KEY} bob acme\n")
+        async with asyncio.timeout(20):
+            await streams[0].task
+        assert streams[0].sent[-1]["more_body"] is False
+        assert not streams[1].task.done()
+        path.write_text("")
+        async with asyncio.timeout(20):
+            await streams[1].task

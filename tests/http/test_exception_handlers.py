@@ -77,9 +77,8 @@ TOLD: list[tuple[BaseException, Told]] = [
 # roots that nobody raises, and what can only be a fault of the server: its set-up, or its code
 OURS: set[type[errors.InTurnError]] = {
     errors.InTurnError, errors.SettingsError, errors.MissingExtra, errors.DefinitionError, errors.LockError,
-    errors.LockMismatch, errors.AlreadyHeld, errors.NotHeld, errors.ConversationError, errors.ChatMoved,
-    errors.LaneError,
-    errors.UnknownHandler, errors.HandlerSignal,
+    errors.LockMismatch, errors.AlreadyHeld, errors.NotHeld, errors.ConversationError, errors.LaneError,
+    errors.UnknownHandler, errors.HandlerSignal, errors.Apart,
 }  # fmt: skip
 
 
@@ -203,7 +202,7 @@ async def test_a_response_that_has_begun_breaks_off_quietly_only_when_the_server
 
 
 async def test_what_is_stored_and_does_not_fit_is_for_an_operator(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    async with site.turns.turn("presence:p", message_id=None, state=dict) as turn:
+    async with site.turns.turn("project:p", message_id=None, state=dict) as turn:
         turn.state = {"until": "hunter2"}
     told = problem(await site.client.get("/api/v1/projects/p/presence"), 503, "state-mismatch")
     assert "hunter2" not in json.dumps(told)

@@ -19,7 +19,7 @@ from inturn.http.idempotency import middleware, request
 from inturn.http.problems import CATALOGUE, Kind, Problem, documented
 from inturn.visitors.bodies import MessageIn
 from inturn.visitors.graph import walk
-from inturn.web import head_limit
+from inturn.web import connection_limits
 from inturn.workflows.bodies import TakeTurn
 from inturn.workflows.config import OrchestratorConfig
 
@@ -152,7 +152,7 @@ LIMITS = {
     "key-malformed": f"1 to {request.MAX_KEY} printable",
     "body-timeout": f"within {body_limit.BODY_S:g} s",
     "too-large": f"up to {body_limit.MAX_BODY} bytes",
-    "headers-too-large": f"up to {head_limit.MAX_HEAD} bytes",
+    "headers-too-large": f"up to {connection_limits.MAX_HEAD} bytes",
     "agent-timeout": f"within {OrchestratorConfig().agent_timeout:g} s",
     "took-too-long": f"after {app.TIME_LIMIT:g} s",
     "graph-too-deep": f"more than {walk.MAX_STEPS} nodes",

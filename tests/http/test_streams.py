@@ -13,7 +13,8 @@ from inturn.agents.activity import Activity
 from inturn.agents.protocol import Ask
 from inturn.errors import AgentUnavailable
 from inturn.http import streams as sse
-from tests.http.calls import Call
+from inturn.http.asgi import Receive, Scope, Send
+from tests.http.calls import Call, scope_of
 from tests.http.site import Site, problem
 from tests.lanes.workbench import Gate
 from tests.waiting import until
@@ -236,6 +237,31 @@ async def test_event_streams_end_when_the_server_stops(site: Site) -> None:
     site.api.state.lifecycle.begin_to_stop()
     await call.task
     assert call.sent[-1].get("more_body", False) is False
+
+
+@pytest.mark.parametrize("why", ["the server stops", "the key is withdrawn"])
+async def test_an_event_stream_that_has_not_begun_when_it_must_end_ends_as_soon_as_it_has_begun(why: str) -> None:
+    stopping, is_withdrawn, goes_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def opening(scope: Scope, receive: Receive, send: Send) -> None:
+        await goes_on.wait()
+        headers = [(b"content-type", b"text/event-stream")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await asyncio.Event().wait()
+
+    async def withdrawn(scope: Scope) -> None:
+        await is_withdrawn.wait()
+
+    app = sse.EndingStreams(opening, stopping, withdrawn)
+    call = Call(app, scope_of(None, method="GET", path="/conversations/c/events"))
+    (stopping if why == "the server stops" else is_withdrawn).set()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert call.sent == []
+    goes_on.set()
+    async with asyncio.timeout(20):
+        await call.task
+    assert (call.status, call.body) == (200, b"")
 
 
 async def test_an_event_stream_that_is_refused_is_refused_as_before(site: Site) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from inturn import HandlerFailed, InTurn, Turn
-from tests.lanes.workbench import counted, working
+from tests.lanes.workbench import counted, fates, submitted, working
 from tests.waiting import until, until_status
 
 
@@ -125,3 +126,35 @@ async def test_dead_letters_are_counted(app: InTurn, monkeypatch: pytest.MonkeyP
 async def test_bad_input_is_named(app: InTurn, where: tuple[str, str, str]) -> None:
     with pytest.raises(ValueError, match="='': must not be empty"):
         await app.dead_letters.replay(*where)
+
+
+async def test_what_a_dead_letter_leaves_in_the_state_is_written_with_it(app: InTurn) -> None:
+    @app.handler("h", key="k", state=list, attempts=2, backoff=(0, 0))
+    async def h(turn: Turn[list[str]]) -> None:
+        turn.state.append("of a failed attempt")
+        if turn.body == "bad":
+            raise ValueError("no")
+
+    def on_dead(turn: Turn[list[str]], error: Exception) -> None:
+        turn.state.append(f"{turn.body}: {error}")
+
+    app.runtime.handlers["h"] = replace(app.runtime.handler("h"), on_dead=on_dead)
+    receipts = await submitted(app, "bad", "good")
+    async with working(app):
+        assert await fates(receipts) == ["dead", None]
+    assert (await app.lanes.inspect("k")).state == ["bad: no", "of a failed attempt"]
+
+
+async def test_last_words_that_fail_do_not_keep_a_message_from_being_buried(app: InTurn) -> None:
+    @app.handler("h", key="k", attempts=1, state=list)
+    async def h(turn: Turn[list[str]]) -> None:
+        raise ValueError("no")
+
+    def on_dead(turn: Turn[list[str]], error: Exception) -> None:
+        raise KeyError("a bug")
+
+    app.runtime.handlers["h"] = replace(app.runtime.handler("h"), on_dead=on_dead)
+    async with working(app):
+        with pytest.raises(HandlerFailed):
+            await (await app.submit("h", 1)).result(20)
+    assert [letter.errors[-1]["message"] for letter in await app.dead_letters.list()] == ["no"]

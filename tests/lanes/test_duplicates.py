@@ -9,6 +9,7 @@ import pytest
 
 from inturn import DuplicateMessage, HandlerFailed, InTurn, Stop, Turn, content_id
 from inturn.errors import ResultExpired
+from tests.conftest import MakeApp
 from tests.lanes.workbench import Gate, working
 from tests.waiting import until, until_status
 
@@ -65,7 +66,9 @@ async def test_a_duplicate_of_a_waiting_or_running_message_gets_its_receipt_and_
         assert await asyncio.gather(*(r.result(20) for r in (first, waiting, running))) == ["once"] * 3
 
 
-async def test_the_window_of_a_handler_ends_and_then_the_message_runs_again(app: InTurn) -> None:
+async def test_the_window_of_a_handler_ends_and_then_the_message_runs_again(make_app: MakeApp) -> None:
+    app = make_app(store_timeout=2)
+
     @app.handler("h", key="k", message_id="{id}", dedup_window=4, state=list)
     async def h(turn: Turn[list[int]]) -> int:
         turn.state.append(1)

@@ -65,9 +65,12 @@ async def test_a_handler_that_raises_leaves_nothing_behind(app: InTurn) -> None:
     ("result", "says"),
     [(object(), "the result cannot be written as JSON"), ("x" * 300_000, "the result is .* at most 262144")],
 )
-async def test_a_result_that_cannot_be_written_fails_the_message(app: InTurn, result: Any, says: str) -> None:
-    @app.handler("h", key="k", state=list, attempts=1)
+async def test_a_result_that_cannot_be_written_fails_the_message_at_once(app: InTurn, result: Any, says: str) -> None:
+    attempts: list[int] = []
+
+    @app.handler("h", key="k", state=list)
     async def h(turn: Turn[list[int]]) -> Any:
+        attempts.append(turn.attempt)
         turn.state.append(1)
         return result
 
@@ -75,6 +78,7 @@ async def test_a_result_that_cannot_be_written_fails_the_message(app: InTurn, re
         with pytest.raises(HandlerFailed, match=says):
             await (await app.submit("h", 1)).result(20)
     assert (await app.lanes.inspect("k")).state is None
+    assert attempts == [1]
 
 
 @pytest.mark.parametrize(
@@ -84,18 +88,25 @@ async def test_a_result_that_cannot_be_written_fails_the_message(app: InTurn, re
         ({"x": "y" * 1_100_000}, "the state is .* at most 1048576"),
     ],
 )
-async def test_a_state_that_cannot_be_written_fails_the_message_and_the_old_one_stays(
-    app: InTurn, state: Any, says: str
+@pytest.mark.parametrize("commits_itself", [False, True])
+async def test_a_state_that_cannot_be_written_fails_the_message_at_once_and_the_old_one_stays(
+    app: InTurn, state: Any, says: str, commits_itself: bool
 ) -> None:
-    @app.handler("h", key="k", state=dict, attempts=1)
+    attempts: list[int] = []
+
+    @app.handler("h", key="k", state=dict)
     async def h(turn: Turn[Any]) -> None:
+        attempts.append(turn.attempt)
         turn.state = {"good": 1} if turn.body == "good" else state
+        if commits_itself:
+            await turn.commit()
 
     async with working(app):
         await (await app.submit("h", "good")).result(20)
         with pytest.raises(HandlerFailed, match=says):
             await (await app.submit("h", "bad")).result(20)
     assert (await app.lanes.inspect("k")).state == {"good": 1}
+    assert attempts == [1, 1], "another attempt could not have written it either"
 
 
 async def test_setting_the_state_to_none_removes_it(app: InTurn) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from typing import Any
@@ -46,6 +47,57 @@ async def test_after_the_last_attempt_the_lane_goes_on(app: InTurn) -> None:
         assert await good.result(20) == "on"
     assert [error["message"] for error in failed.value.errors] == ["attempt 1", "attempt 2", "attempt 3"]
     assert failed.value.attempts == 3
+
+
+def written(record: logging.LogRecord) -> str:
+    return logging.Formatter("%(message)s").format(record)
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_each_failed_attempt_logs_its_traceback_once_and_it_begins_in_the_handler(
+    app: InTurn, caplog: pytest.LogCaptureFixture, is_async: bool
+) -> None:
+    def look_up(name: str) -> None:
+        raise KeyError(name)
+
+    async def run_async(turn: Turn[Any]) -> None:
+        look_up("ada")
+
+    def run(turn: Turn[Any]) -> None:
+        look_up("ada")
+
+    app.handler("h", key="k", attempts=2, backoff=QUICK)(run_async if is_async else run)
+    async with working(app):
+        with pytest.raises(HandlerFailed) as failed:
+            await (await app.submit("h", 1)).result(20)
+    told = [written(record) for record in caplog.records if " how=" in record.getMessage()]
+    assert [text.partition(" how=")[2].partition("\n")[0] for text in told] == [
+        "retry: KeyError: 'ada'",
+        "dead: KeyError: 'ada'",
+    ]
+    assert [text.count("Traceback (most recent call last):") for text in told] == [1, 1]
+    assert all(text.endswith("KeyError: 'ada'") for text in told)
+    for error in failed.value.errors:
+        frames = [line.split()[-1] for line in str(error["traceback"]).splitlines() if line.startswith("  File ")]
+        assert frames == ["run_async" if is_async else "run", "look_up"]
+
+
+async def test_an_attempt_that_a_handler_gives_up_by_itself_logs_no_traceback_unless_it_has_a_cause(
+    app: InTurn, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.handler("h", key="k", attempts=2)
+    async def h(turn: Turn[Any]) -> None:
+        if turn.attempt == 1:
+            raise Retry("the model is busy", after=0)
+        raise Stop("it cannot be read") from ValueError("in line 3")
+
+    async with working(app):
+        with pytest.raises(HandlerFailed):
+            await (await app.submit("h", 1)).result(20)
+    first, second = [written(record) for record in caplog.records if " how=" in record.getMessage()]
+    assert first.endswith("how=retry: Retry: the model is busy")
+    assert second.count("ValueError: in line 3\n") == 1
+    assert second.count("Traceback") == 1
 
 
 async def test_skip_is_a_dead_letter_at_once(app: InTurn) -> None:

@@ -13,7 +13,8 @@ from inturn import InTurn, StoreUnavailable, Turn
 from inturn.process import heartbeat
 from inturn.settings import Settings
 from inturn.store.redis.store import RedisStore
-from tests.lanes.workbench import apart
+from tests.lanes.workbench import apart, working
+from tests.redis_keys import keys_like
 from tests.store.redis.peers import RedisPeer
 from tests.store.world import send_to
 from tests.waiting import until, until_waiting
@@ -54,6 +55,101 @@ async def test_two_turns_of_two_partitions_with_one_fence_send_two_messages(
     assert len(fences) == 1, "or the test shows nothing"
     info = await parted.lanes.inspect(target)
     assert [message.body for message in info.messages] == list(order)
+
+
+class Copy:
+    """Of one partition, to be put back: as if a replica took over that had not heard of what came after."""
+
+    def __init__(self, client: redis.asyncio.Redis, namespace: str, partition: int) -> None:
+        self._client = client
+        self._pattern = f"{namespace}:{{{partition}}}:*"
+        self._kept: dict[str, Any] = {}
+
+    async def take(self) -> None:
+        self._kept = {key: await self._client.dump(key) for key in await keys_like(self._client, self._pattern)}
+
+    async def put_back(self) -> None:
+        for key in await keys_like(self._client, self._pattern):
+            await self._client.delete(key)
+        for key, value in self._kept.items():
+            await self._client.restore(key, 0, value)
+
+
+@pytest.mark.parametrize("becomes", ["committed", "a dead letter", "waiting"])
+async def test_what_a_message_sends_arrives_once_though_its_commit_was_lost_and_it_runs_again(
+    parted: InTurn, redis_url: str, namespace: str, becomes: str
+) -> None:
+    ran: list[str] = []
+    (source,), (target, other) = keys_in(parted, 0, 1, "s"), keys_in(parted, 1, 2, "t")
+
+    @parted.handler("order", key=source)
+    async def order(turn: Turn[Any]) -> None:
+        ran.append("order")
+        turn.send("mail", turn.body, key=target)
+        turn.send("mail", turn.body, key=target, delay=3600)
+        turn.send("mail", "mine", key=other, message_id="mine")
+        turn.send("note", turn.body)
+
+    @parted.handler("mail", on_failure="skip")
+    async def mail(turn: Turn[Any]) -> None:
+        ran.append("mail")
+        if becomes == "a dead letter":
+            raise ValueError
+
+    async def ended() -> bool:
+        lanes = [await parted.lanes.inspect(key) for key in (source, f"{source}>note", target, other)]
+        is_brought = not await client.exists(f"{namespace}:{{0}}:forward:1")
+        return is_brought and {lane.status for lane in lanes} <= {"idle", "paused"}
+
+    async def arrived() -> list[list[str]]:
+        lane = await parted.lanes.inspect(target)
+        kept = lane.messages, lane.delayed, await parted.dead_letters.list()
+        return [[message.id for message in messages] for messages in kept]
+
+    async with redis.asyncio.Redis.from_url(redis_url) as client:
+        copy = Copy(client, namespace, 0)
+        if becomes == "waiting":
+            await parted.lanes.pause(target)
+        await parted.submit("order", 1)
+        await copy.take()
+        async with working(parted):
+            await until(lambda: "order" in ran)
+            await until(ended)
+        waiting, delayed, dead = before = await arrived()
+        expected = {"committed": (0, 1, 0, 2), "a dead letter": (0, 1, 2, 2), "waiting": (1, 1, 0, 1)}[becomes]
+        assert (len(waiting), len(delayed), len(dead), ran.count("mail")) == expected
+        await copy.put_back()
+        async with working(parted):
+            await until(lambda: ran.count("order") == 2)
+            await until(ended)
+        assert await arrived() == before
+        assert ran.count("mail") == expected[-1] + (becomes == "a dead letter"), "only by an id of its own, anew"
+
+
+async def test_a_message_that_is_submitted_again_after_its_window_sends_again(
+    parted: InTurn, redis_url: str, namespace: str
+) -> None:
+    """Although what it sent is remembered for longer than it is."""
+    sent: list[str] = []
+    (source,), (target,) = keys_in(parted, 0, 1, "s"), keys_in(parted, 1, 1, "t")
+
+    @parted.handler("order", key=source)
+    async def order(turn: Turn[Any]) -> None:
+        turn.send("mail", 1, key=target)
+        turn.send("mail", 1, key=source)
+
+    @parted.handler("mail", dedup_window=86400)
+    async def mail(turn: Turn[Any]) -> None:
+        sent.append(turn.id)
+
+    async with redis.asyncio.Redis.from_url(redis_url) as client, working(parted):
+        await (await parted.submit("order", 1, message_id="o")).result(20)
+        await until(lambda: len(sent) == 2)
+        assert (await parted.submit("order", 1, message_id="o")).status == "duplicate"
+        assert await client.delete(f"{namespace}:{{0}}:mark:{source}\0order\0o") == 1  # its window has passed
+        await (await parted.submit("order", 1, message_id="o")).result(20)
+        await until(lambda: len(sent) == 4)
+    assert len(set(sent)) == 4
 
 
 async def test_sends_of_many_turns_to_another_partition_are_brought_by_one_task_at_a_time(

@@ -216,6 +216,11 @@ async def test_a_turn_that_was_cleared_away_cannot_commit(app: InTurn, other: In
         ({"time_limit": float("nan")}, ValueError, "time_limit=nan"),
         ({"state_ttl": "1"}, TypeError, "state_ttl='1'"),
         ({"dedup_window": 8 * 86400}, ValueError, "dedup_window=691200: at most 604800 seconds"),
+        (
+            {"dedup_window": 1},
+            ValueError,
+            "dedup_window=1: must be at least 10 seconds, twice the timeout of",
+        ),
         ({"state": {}}, TypeError, "state="),
         ({"max_waiting": 0}, ValueError, "max_waiting=0"),
     ],

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from inturn import InTurn, Retry, Stop, Turn
+from inturn.errors import Apart
 from inturn.store import clock
 from tests.conftest import MakeApp
 from tests.lanes.workbench import Gate, Seen, bodies, fates, results, submitted, working
@@ -248,3 +249,31 @@ async def test_what_a_failed_burst_sent_and_wrote_never_was(app: InTurn) -> None
         await until(is_delivered)
     assert delivered == ["attempt 2"]
     assert (await app.lanes.inspect("k")).state == ["a", "b"]
+
+
+async def test_a_burst_that_is_told_apart_is_tried_message_by_message_at_once(app: InTurn) -> None:
+    seen = Seen()
+
+    @app.handler("h", key="k", busy="merge", attempts=5, backoff=(60, 60))
+    async def h(turn: Turn[Any]) -> str:
+        burst = seen.note(turn)
+        if len(burst) > 1:
+            raise Apart
+        return burst[0]
+
+    receipts = await submitted(app, "a", "b")
+    async with working(app):
+        assert await results(receipts) == ["a", "b"]
+    assert seen.turns == [(["a", "b"], 1), (["a"], 2), (["b"], 2)]
+
+
+async def test_a_message_alone_that_is_told_apart_is_retried(app: InTurn) -> None:
+    @app.handler("h", key="k", busy="merge", attempts=2, backoff=(0, 0))
+    async def h(turn: Turn[Any]) -> str:
+        if turn.attempt == 1:
+            raise Apart
+        return "done"
+
+    receipts = await submitted(app, "a")
+    async with working(app):
+        assert await results(receipts) == ["done"]

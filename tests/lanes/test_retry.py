@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from inturn import Retry, Stop
-from inturn.lanes.retry import RetryRule, error_record
+from inturn.lanes.retry import Exhausted, RetryRule, error_record
 
 
 @pytest.mark.parametrize(("attempt", "bound_ms"), [(1, 1000), (2, 2000), (4, 8000), (7, 60_000), (999, 60_000)])
@@ -30,16 +32,41 @@ def test_a_handler_decides_by_what_it_raises() -> None:
     rule = RetryRule("block", 3, 1, 60)
     assert rule.judge(Retry(after=2.5), 1) == ("retry", 2500)
     assert rule.judge(Retry(after=0), 1) == ("retry", 0)
-    assert rule.judge(Retry(after=10**9), 1).delay_ms == 7 * 86_400_000
+    assert rule.judge(Retry(after=timedelta(days=30)), 1) == ("retry", 30 * 86_400_000)
     assert rule.judge(Retry(), 1).how == "retry"
     assert rule.judge(Retry(after=1), 3).how == "dead"
     assert rule.judge(Stop(), 1).how == "dead"
 
 
-@pytest.mark.parametrize("after", [-1.0, float("nan"), float("inf")])
-def test_a_bad_pause_is_named_where_it_is_raised(after: float) -> None:
+@pytest.mark.parametrize(
+    "after", [-1.0, float("nan"), float("inf"), 10**9, timedelta(days=366), timedelta(-1), "1", True]
+)
+def test_a_bad_pause_is_named_where_it_is_raised(after: Any) -> None:
     with pytest.raises(ValueError, match="after="):
         Retry(after=after)
+
+
+def test_what_was_exhausted_or_is_hopeless_is_not_tried_again() -> None:
+    assert RetryRule("block", 5, 1, 60).judge(Exhausted(5), 4) == ("dead", 0)
+    assert RetryRule("block", 5, 1, 60).judge(ValueError(), 1, is_hopeless=True) == ("dead", 0)
+    assert RetryRule("park", 5, 1, 60).judge(ValueError(), 1, is_hopeless=True) == ("park", 0)
+
+
+def test_a_kept_traceback_that_is_cut_begins_with_a_whole_line() -> None:
+    def deeper(left: int) -> None:
+        if not left:
+            raise ValueError("at the bottom")
+        (deeper if left % 2 else sideways)(left - 1)
+
+    def sideways(left: int) -> None:
+        deeper(left)
+
+    try:
+        deeper(60)
+    except ValueError as error:
+        lines = json.loads(error_record(error, 1))["traceback"].splitlines()
+    assert (lines[0], lines[-1]) == ("…", "ValueError: at the bottom")
+    assert lines[1].startswith("  ")
 
 
 def test_a_kept_error_says_what_happened_and_is_bounded() -> None:

@@ -150,11 +150,50 @@ async def test_a_send_of_a_turn_that_is_over_is_refused(app: InTurn) -> None:
     assert (await app.lanes.inspect("k>note")).waiting == 1
 
 
+async def test_the_longest_key_has_room_for_the_lane_of_its_sends(app: InTurn) -> None:
+    seen: list[str] = []
+
+    @app.handler("h", key="{k}")
+    async def h(turn: Turn[Any]) -> None:
+        turn.send("o" * 64, 1)
+
+    @app.handler("o" * 64)
+    async def out(turn: Turn[Any]) -> None:
+        seen.append(turn.key)
+        if len(seen) < 7:
+            turn.send("o" * 64, 1)
+
+    key = "k" * 512
+    lane = key + f">{'o' * 64}" * 7
+    async with working(app):
+        await (await app.submit("h", {"k": key})).result(20)
+        await until(lambda: len(seen) == 7)
+        await until_status(app, lane, "idle")
+    assert seen[-1] == lane
+    await app.lanes.pause(lane)
+    assert (await app.lanes.inspect(lane)).status == "paused"
+    assert await app.lanes.resume(lane)
+    with pytest.raises(ValueError, match=r"key='k{40}…': is 513 bytes long; at most 512 are allowed"):
+        await app.submit("h", {"k": key + "k"})
+
+
 async def test_a_lane_of_sends_whose_key_would_be_too_long_is_refused_and_nothing_is_sent(app: InTurn) -> None:
+    """After seven sends of sends, with the longest names; it is told to name a lane."""
+    longest = "o" * 64
     note(app)
-    key = "k" * 510
-    with pytest.raises(ValueError, match=r"key=.*is 515 bytes long; at most 512 are allowed"):
-        async with app.turn(key, state=list) as turn:
-            turn.state.append(1)
-            turn.send("note", 1)
-    assert ((await app.lanes.inspect(key)).state, await app.lanes.list()) == (None, [])
+
+    @app.handler(longest, on_failure="skip")
+    async def out(turn: Turn[Any]) -> None:
+        turn.send("note", 1, key="notes")
+        turn.send(longest, 1)
+
+    async with app.turn("k" * 512) as turn:
+        turn.send(longest, 1)
+    await app.lanes.pause("notes")
+    async with working(app):
+        await until(app.dead_letters.list)
+    (letter,) = await app.dead_letters.list()
+    assert letter.key == "k" * 512 + f">{longest}" * 7
+    said = "'<this key>><handler>', would be 1032 bytes long; at most 1024 are allowed: name a shorter one with key="
+    assert said in letter.errors[-1]["message"]
+    assert (await app.lanes.inspect("notes")).waiting == 6

@@ -10,7 +10,7 @@ from inturn import InTurn
 from inturn.store import clock
 from tests.lanes.plain_key import SOON_S, TTL_S, Plain, add, body, on_redis, until_free
 from tests.lanes.workbench import SLACK_S, Gate, working
-from tests.waiting import until_status
+from tests.waiting import until, until_status
 
 pytestmark = on_redis
 
@@ -110,7 +110,14 @@ async def test_it_is_given_back_after_an_inline_turn_and_after_an_error_in_one(a
 
 
 @pytest.mark.usefixtures("nobody_looks")
-async def test_an_inline_turn_waits_for_the_other_service(app: InTurn, plain: Plain) -> None:
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_an_inline_turn_waits_for_the_other_service(
+    app: InTurn, plain: Plain, is_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app.process.store, "timeout_s", 600.0)  # while somebody waits, it beats four times in that
+    if not is_first:  # the beat that has just been made knew of nothing to look at, and no other is due
+        async with app.lock("other", ttl=600):
+            await until(lambda: app.process.heartbeat._confirmed_at[0])
     lock_id = await plain.take()
     assert lock_id is not None
 

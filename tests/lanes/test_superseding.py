@@ -8,6 +8,7 @@ import pytest
 
 from inturn import InTurn, Superseded, Turn
 from inturn.lanes.receipt import Receipt
+from tests.conftest import MakeApp
 from tests.lanes.workbench import Bodies, Gate, Seen, apart, never, submit, working
 from tests.waiting import until, until_status
 
@@ -124,8 +125,8 @@ async def test_a_redelivered_webhook_does_not_come_back_to_life(app: InTurn, oth
     assert seen.bursts == [["b"], ["c"]]
 
 
-async def test_what_was_superseded_may_come_again_after_the_duplicate_window(app: InTurn) -> None:
-    seen = Seen()
+async def test_what_was_superseded_may_come_again_after_the_duplicate_window(make_app: MakeApp) -> None:
+    app, seen = make_app(store_timeout=2), Seen()
 
     @app.handler("h", key="k", busy="latest", dedup_window=4)
     async def h(turn: Turn[Any]) -> None:

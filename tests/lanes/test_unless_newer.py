@@ -40,6 +40,29 @@ async def test_an_explicit_commit_is_refused_while_newer_messages_wait_and_hands
     assert counted("inturn_turns_total", outcome="newer") == before + 1
 
 
+async def test_what_a_refused_run_wanted_told_is_not_told(app: InTurn) -> None:
+    gate, told = Gate(), []
+
+    @app.handler("h", key="k", state=list)
+    async def h(turn: Turn[list[str]]) -> str:
+        await gate.pass_through()
+        seen, turn._is_unmarked = bodies(turn), len(turn.messages) == 1
+        turn._after_commit.append(lambda: told.append(seen))
+        if await turn.commit("early", unless_newer=True):
+            seen_now = bodies(turn)
+            assert not turn._is_unmarked
+            turn._after_commit.append(lambda: told.append(seen_now))
+        return "done"
+
+    async with working(app):
+        receipts = [await submit(app, "a")]
+        await gate.reached.wait()
+        receipts.append(await submit(app, "b"))
+        gate.opened.set()
+        assert await results(receipts) == ["done"] * 2
+    assert told == [["a", "b"]]
+
+
 async def test_with_nothing_newer_it_commits_at_once_and_the_turn_is_over(app: InTurn, other: InTurn) -> None:
     gate = Gate()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from inturn import InTurn, SettingsError, Turn
 from inturn.lanes import worker as worker_module
 from inturn.settings import Settings
+from inturn.store.lane import Claimed, NotAsked
 from inturn.store.views import LaneList
 from tests.conftest import MakeApp
 from tests.lanes.workbench import Gate, counted, working
@@ -431,3 +433,108 @@ async def test_turns_that_are_claimed_in_several_partitions_have_tokens_of_their
             for receipt in receipts:
                 await receipt.result(20)
     assert len(tokens) == len(set(tokens)) == 200
+
+
+async def test_a_claim_that_is_not_answered_holds_up_no_other_partition_and_its_room_is_kept(
+    redis_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = InTurn(redis_url, namespace=namespace, settings=Settings(partitions=PARTITIONS))
+    store = app.process.store
+    slow, *others = [
+        next(key for key in (f"k{n}" for n in range(1000)) if store.partition_of(key) == partition)
+        for partition in range(store.partitions)
+    ]
+    really_claim, answered = store.claim, asyncio.Event()
+    running: set[str] = set()
+    ran: list[str] = []
+    most = 0
+
+    async def claim(call: str, can: Sequence[str], count: int, partition: int = 0) -> Claimed:
+        claimed = await really_claim(call, can, count, partition)
+        if partition == 0:
+            await answered.wait()
+        return claimed
+
+    @app.handler("h", key="{k}")
+    async def h(turn: Turn[Any]) -> None:
+        nonlocal most
+        running.add(turn.key)
+        most = max(most, len(running))
+        await asyncio.sleep(0)
+        running.discard(turn.key)
+        ran.append(turn.key)
+
+    async with app:
+        monkeypatch.setattr(store, "claim", claim)
+        keys = [slow, *others] * 5
+        await asyncio.gather(*(app.submit("h", {"k": key}) for key in keys))
+        async with working(app, concurrency=2):
+            await until(lambda: len(ran) == len(keys) - 5)
+            assert slow not in ran, "or the test shows nothing"
+            assert most == 1, "room is kept for what the first partition may bring"
+            answered.set()
+            await until(lambda: len(ran) == len(keys))
+    assert most <= 2
+
+
+async def test_a_worker_that_stops_gives_back_what_a_claim_under_way_was_given(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, other = make_app(), make_app()
+    store = app.process.store
+    really_claim, claimed = store.claim, asyncio.Event()
+
+    async def claim(*arguments: Any) -> Claimed:
+        turns = await really_claim(*arguments)
+        if turns.turns:
+            claimed.set()
+            await asyncio.Event().wait()  # the answer never comes
+        return turns
+
+    attempts: list[int] = []
+    for each in (app, other):
+
+        @each.handler("h", key="k")
+        async def h(turn: Turn[Any]) -> None:
+            attempts.append(turn.attempt)
+
+    async with app, other:
+        monkeypatch.setattr(store, "claim", claim)
+        receipt = await app.submit("h", 1)
+        async with working(app):
+            await claimed.wait()
+        async with working(other):
+            await receipt.result(20)
+    assert attempts == [1]
+
+
+async def test_a_claim_that_was_never_sent_leaves_nothing_to_give_back(
+    app: InTurn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a worker whose store was away for minutes would have hundreds of claims to look for."""
+
+    async def away(*_: object) -> None:
+        raise NotAsked("away")
+
+    monkeypatch.setattr(app.process.store, "claim", away)
+    monkeypatch.setattr(app.process.store, "claim_lane", away)
+    with pytest.raises(NotAsked):
+        await app.runtime.claim(["h"], 1, 0)
+    with pytest.raises(NotAsked):
+        await app.runtime.claim_lane("k", ["h"])
+    assert app.process.registry.leftovers == {}
+
+
+async def test_a_turn_whose_task_never_began_is_handed_back(app: InTurn) -> None:
+    """A worker that stops in the very tick in which it was given a lane cancels a task that has not run yet."""
+
+    @app.handler("h", key="k")
+    async def h(turn: Turn[Any]) -> None: ...
+
+    await app.submit("h", 1)
+    worker = worker_module.Worker(app.runtime, 1, 0.0)
+    given = await app.runtime.claim_lane("k")
+    assert given is not None
+    worker.start(given).cancel()
+    info = await until_status(app, "k", "ready")
+    assert info.messages[0].attempts == 0

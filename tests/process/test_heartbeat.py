@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from prometheus_client import REGISTRY
 
-from inturn import InTurn, LeaseLost, StoreUnavailable
+from inturn import InTurn, LeaseLost, StoreUnavailable, metrics
 from inturn.locks.lease import Lease
 from inturn.process import heartbeat
 from inturn.settings import load_settings
 from inturn.store import clock
+from inturn.store.limits import BEAT_S
 from tests.servers import PrivateRedis
 from tests.store.stopwatch import Stopwatch
 from tests.waiting import until, until_waiters
@@ -43,8 +46,8 @@ async def until_renewed(app: InTurn, lease: Lease) -> None:
     """Its end has moved on again and again. It has a long ttl, as on a busy machine a beat may come seconds late."""
     beating = app.process.heartbeat
     for _ in range(3):
-        ends_at = beating.deadline_of(lease)
-        await until(lambda ends_at=ends_at: lease.lost or beating.deadline_of(lease) > ends_at)  # type: ignore[misc]
+        ends_at = beating.deadline_of(lease.held)
+        await until(lambda ends_at=ends_at: lease.lost or beating.deadline_of(lease.held) > ends_at)  # type: ignore[misc]
         assert not lease.lost
 
 
@@ -90,7 +93,7 @@ async def test_ten_thousand_leases_cost_one_call_per_beat(
         await until(has_beaten_twice, 60)
         last, calls = await beats.and_calls()
         assert calls - calls_before == last - first
-        assert all(lock.owned_by("me").lease.remaining() > 20 for lock in locks)
+        assert all(lock.lease.remaining() > 20 for lock in locks)
     assert confirmed() - told >= last
 
 
@@ -112,16 +115,108 @@ async def test_a_body_is_cancelled_before_its_lease_ends_when_the_store_does_not
         fresh_redis.resume()
 
 
-async def test_who_waits_learns_that_the_store_is_away(app: InTurn, fresh_redis: PrivateRedis) -> None:
-    async with InTurn(fresh_redis.url) as holder, holder.lock("a"):
+@pytest.mark.timed
+@pytest.mark.parametrize("how", ["it does not answer", "it is gone"])
+async def test_who_waits_learns_within_the_timeout_that_the_store_is_away(
+    app: InTurn, fresh_redis: PrivateRedis, how: str
+) -> None:
+    async with InTurn(fresh_redis.url) as holder:
+        held = await holder.lock("a").take()
         waiting = asyncio.create_task(app.lock("a").acquire())
         await until_waiters(holder, "a", 1)
-        fresh_redis.pause()
+        (fresh_redis.pause if how == "it does not answer" else fresh_redis.kill)()
         try:
-            with pytest.raises(StoreUnavailable):
-                await asyncio.wait_for(waiting, 30)
+            async with Stopwatch() as watch:
+                with pytest.raises(StoreUnavailable):
+                    await asyncio.wait_for(waiting, 30)
+            assert watch.own_s < app.settings.store_timeout
+            assert not held.is_over
         finally:
-            fresh_redis.resume()
+            (fresh_redis.resume if how == "it does not answer" else fresh_redis.start)()
+
+
+async def test_a_pause_of_the_process_is_not_taken_for_an_absent_store(
+    app: InTurn, fresh_redis: PrivateRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The heartbeat's thread stands still while its beat is under way, for longer than those who wait are to wait."""
+    beat, has_paused = app.process.store.beat, threading.Event()
+
+    async def pausing(*args: Any) -> Any:
+        asking = asyncio.ensure_future(beat(*args))
+        await asyncio.sleep(0)
+        if app.process.registry.waiting and not has_paused.is_set():
+            time.sleep(app.settings.store_timeout * 0.8)  # noqa: ASYNC251 - that is the point
+            has_paused.set()
+        return await asking
+
+    monkeypatch.setattr(app.process.store, "beat", pausing)
+    async with InTurn(fresh_redis.url) as holder:
+        async with holder.lock("a"):
+            waiting = asyncio.create_task(app.lock("a").take())
+            await until_waiters(holder, "a", 1)
+            await until(has_paused.is_set)
+            confirmed_at = app.process.heartbeat._confirmed_at[0]
+            await until(lambda: app.process.heartbeat._confirmed_at[0] > confirmed_at)
+            assert not waiting.done()
+        assert (await asyncio.wait_for(waiting, 20)).fence > 0
+
+
+@pytest.mark.timed
+@pytest.mark.parametrize("how", ["it does not answer", "it is gone"])
+async def test_closing_takes_no_longer_than_the_timeout_when_the_store_is_away(
+    app: InTurn, fresh_redis: PrivateRedis, how: str
+) -> None:
+    lock = app.lock("a")
+    await lock.acquire()
+    (fresh_redis.pause if how == "it does not answer" else fresh_redis.kill)()
+    try:
+        async with Stopwatch() as watch:
+            await app.close()
+        assert watch.own_s < app.settings.store_timeout + 0.5
+        assert lock.lease.lost
+    finally:
+        (fresh_redis.resume if how == "it does not answer" else fresh_redis.start)()
+
+
+@pytest.mark.parametrize(("ttl", "renew"), [(2.0, True), (0.5, True), (0.5, False)])
+async def test_a_short_lease_does_not_cost_a_beat(
+    app: InTurn, monkeypatch: pytest.MonkeyPatch, ttl: float, renew: bool
+) -> None:
+    beats, began_at = Beats(app, monkeypatch), clock.now()
+    for _ in range(300):
+        try:
+            async with app.lock("a", ttl=ttl, renew=renew):
+                pass
+        except LeaseLost:
+            continue  # on a machine that stood still
+    assert beats.begun <= (clock.now() - began_at) / (ttl / 4 if renew else 1.0) + 3
+
+
+async def test_a_lease_that_is_shorter_than_a_beat_is_renewed_in_time(app: InTurn) -> None:
+    async with app.lock("long", ttl=60):
+        await until(lambda: app.process.heartbeat._beats_every_s == BEAT_S)
+        async with app.lock("a", ttl=3.6) as lease:
+            await until_renewed(app, lease)
+            assert app.process.heartbeat._beats_every_s <= 0.9
+
+
+async def test_what_is_left_over_is_given_back_as_fast_as_it_comes(
+    app: InTurn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry, done = app.process.registry, 0
+
+    async def undo() -> None:
+        nonlocal done
+        done += 1
+
+    beats = Beats(app, monkeypatch)
+    async with app.lock("a", ttl=60):
+        for number in range(10_000):
+            registry.once_more("x", f"nobody#{number}", 0.0, undo)
+        begun = beats.begun
+        await until(lambda: not registry.leftovers)
+    assert done == 10_000
+    assert beats.begun - begun <= 4, "all of them with the next beat, not a few with each"
 
 
 async def test_a_store_that_lost_its_memory_ends_every_lease_and_fences_go_on(
@@ -211,17 +306,35 @@ async def test_a_heartbeat_that_ended_is_begun_anew_by_the_next_lock(app: InTurn
         await until_renewed(app, lease)
 
 
-async def test_a_store_that_refuses_at_once_is_not_asked_in_a_tight_loop(
-    app: InTurn, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_store_that_refuses_at_once_is_not_asked_in_a_tight_loop(app: InTurn) -> None:
     async with app.lock("a", ttl=60):
         link = app.process.store._link()  # type: ignore[attr-defined]
-        began_at = clock.now()
+        began_at, before = clock.now(), metrics.beats_failed._value.get()
         await link.ask("CONFIG", "SET", "min-replicas-to-write", "1")
 
         async def has_failed_often() -> bool:
-            return caplog.text.count("beat failed") >= 4
+            return bool(metrics.beats_failed._value.get() - before >= 4)
 
         await until(has_failed_often, 20)
         await link.ask("CONFIG", "SET", "min-replicas-to-write", "0")
         assert clock.now() - began_at > 1, "there is a pause of half a second after each"
+
+
+async def test_what_is_left_over_is_given_back_although_the_partitions_cannot_be_checked(
+    app: InTurn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def is_away(pushes: bool = True) -> None:
+        raise StoreUnavailable("the node of partition 0 is away")
+
+    undone = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    async def undo() -> None:
+        loop.call_soon_threadsafe(undone.set)
+
+    async with app.lock("a", ttl=60):
+        monkeypatch.setattr(app.process.store, "check_partitions", is_away)
+        app.process.heartbeat.confirm_soon()
+        app.process.registry.once_more("x", "token", 0.0, undo)
+        await asyncio.wait_for(undone.wait(), 20)
+        assert app.process.heartbeat._must_check, "it is asked again"

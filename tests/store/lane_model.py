@@ -175,6 +175,8 @@ class LaneModel(LaneLife):
         message.errors = min(MAX_ERRORS, message.errors + bool(failure.error))
         if failure.how != "back":
             lane.cuts = message.cuts = 0
+        if failure.attempts:
+            message.attempts = failure.attempts
         if failure.how == "dead":
             self._end_lease(lane)
             self._break_up(lane, message)

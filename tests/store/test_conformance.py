@@ -235,6 +235,32 @@ async def test_force_release_takes_away_tells_and_grants(a: Peer, b: Peer) -> No
     assert await b.store.force_release("never") == 0
 
 
+async def test_what_one_owner_holds_can_be_released_elsewhere_and_its_process_is_told(a: Peer, b: Peer) -> None:
+    held = [await a.hold("n", owner="me", capacity=2), await a.hold("n", owner="you", capacity=2)]
+    assert await b.store.force_release("n", "nobody") == 0
+    assert await b.store.force_release("n", "me") == 1
+    await until(lambda: a.told("lost", held[0]))
+    assert a.told("lost", held[0])[0].why == "released by its owner elsewhere"
+    assert not a.told("lost", held[1])
+    assert await a.release(held[0]) == Released("lost")
+    assert await a.release(held[1]) == Released("released")
+
+
+async def test_an_owner_that_releases_elsewhere_gives_back_one_hold_the_oldest(world: World, a: Peer, b: Peer) -> None:
+    ended = await a.hold("n", owner="me", capacity=4, life_ms=1000)
+    await a.hold("n", owner="you", capacity=4)
+    held = [await peer.hold("n", owner="me", capacity=4) for peer in (b, a)]
+    await world.pass_time(1500)
+    for oldest, left in ((held[0], 2), (held[1], 1)):
+        assert await a.store.force_release("n", "me") == 1
+        view = await a.store.inspect("n")
+        assert view is not None
+        assert len(view.holders) == left
+        assert oldest.token not in [holder.token for holder in view.holders]
+    assert await a.store.force_release("n", "me") == 0, "one whose time is up is not held"
+    assert await a.release(ended) == Released("lost")
+
+
 @pytest.mark.parametrize("name", ODD_NAMES)
 async def test_any_text_is_a_name_of_its_own(a: Peer, b: Peer, name: str) -> None:
     held = await a.hold(name, owner=f"owner of {name}")

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from inturn.store.lane import ANY_FENCE
-from tests.store.world import Peer, World, send_to, work
+from inturn.store.lane import ANY_FENCE, Failure
+from tests.store.world import WORK, Peer, World, send_to, work
 
 
 async def test_a_retry_waits_for_its_time_and_holds_back_what_came_later(world: World, a: Peer) -> None:
@@ -260,3 +260,27 @@ async def test_late_messages_before_one_that_is_not_late_are_each_buried_once(wo
         await a.beat()
     assert (await a.claim_one()).ident == work("last")
     assert [letter.id for letter in await a.store.dead(10)] == ["late 1", "late 2"]
+
+
+async def test_a_dead_letter_may_leave_a_state(world: World, a: Peer) -> None:
+    await a.put("k", "m1", "m2")
+    turn = await a.claim_one()
+    failure = Failure(
+        "k", turn.token, turn.fence, "dead", next_token=a.new_token(), can=[WORK], state=b"1 7", keep_ms=5000
+    )
+    ended = await a.store.fail(failure)
+    assert ended.next is not None
+    assert ended.next.ident == work("m2")
+    view = await a.store.lane("k", 10)
+    assert (view.state, view.state_ttl_ms) == (b"1 7", -1), "it does not expire while messages wait"
+    await a.done(ended.next)
+    assert 0 < (await a.store.lane("k", 10)).state_ttl_ms <= 60_000
+    assert [letter.id for letter in await a.store.dead(10)] == ["m1"]
+
+
+async def test_any_other_failure_leaves_the_state_as_it_is(a: Peer) -> None:
+    turn = await a.begin("k")
+    await a.done(turn, state=b"1 7")
+    await a.put("k", "m1")
+    await a.fail(await a.claim_one(), "dead")
+    assert (await a.store.lane("k", 10)).state == b"1 7"

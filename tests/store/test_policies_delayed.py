@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import redis.asyncio
+
 from inturn.store.lane import PLAIN, Rule
 from tests.store.policies import (
     INTERRUPT,
@@ -121,6 +123,48 @@ async def test_a_delayed_message_is_shown_as_one(a: Peer) -> None:
     assert (second.id, second.place) == ("2", "delayed")
     assert LONG - 5000 < second.due_in_ms <= LONG
     assert (await a.store.lane("k", 10)).waiting == 1
+
+
+async def test_the_first_delayed_messages_are_shown_in_the_order_in_which_they_come(world: World, a: Peer) -> None:
+    for number, delay_ms in enumerate((5000, 1000, 4000, 2000, 3000, 1000)):
+        await delay(a, f"m{number}", delay_ms)
+    await cancel(a, "k", "m3")
+
+    async def shown(limit: int) -> list[str]:
+        return [message.id for message in (await a.store.lane("k", limit)).messages if message.place == "delayed"]
+
+    assert await shown(10) == ["m1", "m5", "m4", "m2", "m0"]
+    assert await shown(2) == ["m1", "m5"]
+    await world.pass_time(1500)
+    await a.beat()
+    assert await shown(2) == ["m4", "m2"]
+    await a.store.clear("k")
+    assert await shown(2) == []
+
+
+async def test_looking_at_a_lane_reads_what_it_shows_however_much_there_is(redis_url: str, namespace: str) -> None:
+    world = World(redis_url, namespace)
+    a = await world.peer()
+    try:
+        await a.put("k", *(f"m{number}" for number in range(300)))
+        for number in range(300):
+            await delay(a, f"d{number}", LONG)
+        async with redis.asyncio.Redis.from_url(redis_url) as client:
+
+            async def reads() -> int:
+                stats = await client.info("commandstats")
+                return sum(stats.get(f"cmdstat_{verb}", {"calls": 0})["calls"] for verb in ("hget", "hkeys", "hgetall"))
+
+            before = await reads()
+            view = await a.store.lane("k", 5)
+            assert [message.id for message in view.messages] == [
+                *(f"m{n}" for n in range(5)),
+                *(f"d{n}" for n in range(5)),
+            ]
+            assert await reads() - before < 30
+            assert view.waiting == 300
+    finally:
+        await world.close()
 
 
 async def test_whoever_awaits_a_delayed_message_is_told_in_the_end(world: World, a: Peer, b: Peer) -> None:

@@ -34,6 +34,7 @@ from inturn.store.sqlite.connection import Address
 from inturn.store.sqlite.store import SqliteStore
 from inturn.store.sqlite.transaction import wall_us
 from inturn.store.views import MessageView
+from tests.redis_keys import keys_like
 from tests.store.clock import RedisClock
 from tests.waiting import until
 
@@ -314,8 +315,8 @@ class World:
             connection.close()
             return found
         async with redis.asyncio.Redis.from_url(self.url) as client:
-            keys = {key.decode() async for key in client.scan_iter(f"{self.namespace}:*")}
-        keys -= {f"{self.namespace}:{{0}}:{name}" for name in ("fence", "era", "handlers", "clock")}
+            keys = await keys_like(client, f"{self.namespace}:*")
+        keys -= {f"{self.namespace}:{{0}}:{name}" for name in ("fence", "era", "handlers", "clock", "partitions")}
         return {key for key in keys if not key.startswith(f"{self.namespace}:{{0}}:note:")}  # for their repeats
 
     async def forget_notes(self) -> None:
@@ -326,7 +327,7 @@ class World:
             connection.close()
             return
         async with redis.asyncio.Redis.from_url(self.url) as client:
-            async for key in client.scan_iter(f"{self.namespace}:{{0}}:note:*"):
+            for key in await keys_like(client, f"{self.namespace}:{{0}}:note:*"):
                 await client.delete(key)
 
     @property

@@ -10,8 +10,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -27,6 +29,8 @@ from inturn import (
     sync,
 )
 from inturn.errors import OwnLane
+from inturn.process.waiter import Waiter
+from inturn.store.protocol import Request
 from tests.waiting import wait_until
 
 
@@ -116,6 +120,7 @@ told.addHandler(logging.StreamHandler(sys.stdout))
 
 @app.handler("slow", key="{key}")
 def slow(turn):
+    Path(turn.body["until"] + ".waits").touch()
     while not Path(turn.body["until"]).exists():
         time.sleep(0.01)
     return "done"
@@ -142,7 +147,7 @@ def test_a_signal_stops_a_blocking_worker_in_good_order(
     )
     assert worker.stdout is not None
     with worker.stdout:
-        wait_until(lambda: app.lanes.inspect("a").status == "running")
+        wait_until((tmp_path / "opened.waits").exists)  # the store knows of a turn before its worker does
         worker.send_signal(number)
         begins = [worker.stdout.readline() for _ in range(3)]
         assert begins[::2] == ["up\n", "worker stops: 1 running turns have 20 s to finish\n"]
@@ -363,3 +368,59 @@ def test_a_child_that_is_forked_inside_a_turn_does_not_hold_it(app: sync.InTurn)
         os._exit(1)
     wait_until(lambda: os.waitpid(child, os.WNOHANG) == (child, 0))
     assert app.lanes.inspect("k").state == ["parent"]
+
+
+def test_turns_of_threads_that_want_each_others_lanes_end_with_one_of_them(
+    app: sync.InTurn, other: sync.InTurn
+) -> None:
+    both_hold = threading.Barrier(2)
+
+    def nested(mine: sync.InTurn, first: str, second: str) -> str:
+        with mine.turn(first):
+            both_hold.wait(20)
+            with mine.turn(second, wait=60):
+                return "done"
+
+    with ThreadPoolExecutor(2) as threads:
+        asked = [threads.submit(nested, app, "A", "B"), threads.submit(nested, other, "B", "A")]
+        failures = [future.exception(60) for future in asked]
+    assert sorted(type(failure).__name__ for failure in failures) == ["DeadlockDetected", "NoneType"]
+
+
+def test_a_thread_that_holds_a_lock_and_one_that_has_a_turn_do_not_wait_for_each_other(
+    app: sync.InTurn, other: sync.InTurn
+) -> None:
+    both_hold = threading.Barrier(2)
+
+    def lock_first() -> None:
+        with app.lock("L"):
+            both_hold.wait(60)
+            with app.turn("A", wait=60):
+                pass
+
+    def turn_first() -> None:
+        with other.turn("A"):
+            both_hold.wait(60)
+            with other.lock("L", wait=60):
+                pass
+
+    with ThreadPoolExecutor(2) as threads:
+        failures = [future.exception(60) for future in [threads.submit(lock_first), threads.submit(turn_first)]]
+    assert sorted(type(failure).__name__ for failure in failures) == ["DeadlockDetected", "NoneType"]
+
+
+def test_what_a_thread_may_have_released_elsewhere_does_not_block_it(app: sync.InTurn) -> None:
+    """It took it with `acquire`, so any other thread may release it; a block that it has left keeps nothing."""
+    taken, runtime = app.lock("b"), app.inner.process
+    with app.lock("a"):
+        assert taken.acquire()
+        assert runtime.owner_behind(waiting_here())
+    assert not runtime.owner_behind(waiting_here())
+    taken.release()
+
+
+def waiting_here() -> Waiter:
+    async def wait() -> Waiter:
+        return Waiter(Request("n", "t", "o", 1, 1, 1000, 0, 0, wait=True), AsyncMock(), 1.0)
+
+    return asyncio.run(wait())

@@ -16,7 +16,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
 from inturn.errors import InTurnError, LaneBusy, UnknownConversation
+from inturn.http.asgi import Scope
 from inturn.http.caller import Caller
+from inturn.http.tenant_streams import MAX_STREAMS, LimitedStreams, TenantStreams
 from inturn.visitors.responder import VisitorResponder
 from inturn.visitors.routes import visitor_routes
 
@@ -30,9 +32,9 @@ class Heard(NamedTuple):
 
 
 @contextlib.asynccontextmanager
-async def serving(responder: VisitorResponder) -> AsyncIterator[str]:
+async def serving(responder: VisitorResponder, max_streams: int = MAX_STREAMS) -> AsyncIterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        config = uvicorn.Config(served(responder), log_level="critical", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(served(responder, max_streams), log_level="critical", timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)
         task = asyncio.create_task(server.serve(sockets=[listening]))
         try:
@@ -73,13 +75,18 @@ async def listening(base: str, path: str = "/conversations/c1/events", **headers
         yield Listener(response)
 
 
+def tenant_of(scope: Scope) -> str:
+    return str(dict(scope["headers"]).get(b"x-tenant", b""), "ascii")
+
+
 def caller(x_tenant: str = Header("")) -> Caller:
     return Caller("u1", x_tenant)
 
 
-def served(responder: VisitorResponder) -> FastAPI:
+def served(responder: VisitorResponder, max_streams: int = MAX_STREAMS) -> FastAPI:
     api = FastAPI()
     api.include_router(visitor_routes(responder, caller))
+    api.add_middleware(LimitedStreams, streams=TenantStreams(max_streams), tenant_of=tenant_of)
 
     @api.exception_handler(InTurnError)
     async def tell(request: Request, error: InTurnError) -> JSONResponse:

@@ -27,7 +27,7 @@ class Stuck:
 async def work(url: str, namespace: str) -> None:
     async with InTurn(url, namespace=namespace, settings=Settings()) as app:
         VisitorResponder(app, Stuck())
-        await app.run()
+        await app.run(signals=True)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ import pytest
 
 from inturn import InTurn
 from inturn.agents.activity import Activity
-from inturn.visitors.chat import Chat, LaneConversations
 from inturn.visitors.presence import LanePresence
 from inturn.visitors.projects import LaneProjects, ProjectSettings
 from inturn.visitors.responder import VisitorResponder
@@ -78,20 +77,15 @@ async def test_gates_are_asked_in_order_and_no_further_than_needed(app: InTurn, 
             seen.append("presence")
             return await super().human_online(project_id, tenant_id)
 
-    class Conversations(LaneConversations):
-        async def get(self, conversation_id: str, tenant_id: str = "") -> Chat | None:
-            seen.append("chat")
-            return await super().get(conversation_id, tenant_id)
-
-    responder = VisitorResponder(app, agent, None, Projects(app), Presence(app), Conversations(app))
+    responder = VisitorResponder(app, agent, None, Projects(app), Presence(app))
     await set_up(responder)
     seen.clear()
     await responder.handle_visitor_message(said(1))
-    assert seen == ["project", "project", "presence", "chat"], "the first asks for the policy"
+    assert seen == ["project", "project", "presence"], "the first asks for the policy"
     await responder.projects.put("p1", ProjectSettings(enabled=False))
     seen.clear()
     await responder.handle_visitor_message(said(2))
-    assert seen == ["project", "project", "chat"]
+    assert seen == ["project", "project"]
 
 
 async def test_what_belongs_to_another_visitor_is_not_there(app: InTurn, agent: Recorder) -> None:

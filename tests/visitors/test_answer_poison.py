@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from inturn.agents.protocol import Ask
-from inturn.errors import AgentRejected, AgentTimeout, HandlerFailed, StoreUnavailable
+from inturn.errors import AgentRejected, AgentTimeout, HandlerFailed
 from inturn.testing import ManualClock, app_for_tests, drain
 from inturn.visitors.responder import VisitorResponder
 from inturn.visitors.selection import choose
 from tests.conftest import MakeApp
 from tests.visitors.world import (
     Recorder,
-    SavesBadly,
     answers,
-    chat_of,
     every_attempt,
     filled_chat,
     outcomes,
     said,
     set_up,
-    working,
 )
-from tests.waiting import until
+from tests.waiting import until_waiting
 
 
 def choke(ask: Ask) -> str:
@@ -85,68 +84,34 @@ async def test_a_failed_one_is_tried_again_when_it_is_repeated(agent: Recorder, 
         agent.reply = lambda ask: "at last"
         assert await responder.handle_visitor_message(said(1, "poison")) is not None
         accepted = await responder.accept(said(2, "poison"))
-        assert (accepted.receipt.status, accepted.is_repeat) == ("accepted", True)
+        assert accepted.receipt.status == "accepted"
         await drain(app, raise_errors=True)
         assert await outcomes(responder) == {"m1": "answered", "m2": "answered"}
 
 
-@pytest.mark.parametrize("away", [StoreUnavailable("it is away"), OSError("of someone else's store")])
-async def test_an_error_is_not_hidden_by_a_count_that_cannot_be_written(
-    make_app: MakeApp, agent: Recorder, away: Exception
-) -> None:
-    app = make_app()
-    responder = VisitorResponder(app, agent, conversations=SavesBadly(app, away))
-    await set_up(responder)
-    agent.reply = choke
-    with pytest.raises(AgentTimeout):
-        await responder.handle_visitor_message(said(1, "poison"))
-    assert (await chat_of(responder)).messages[0].tries == 0
+def test_with_gathering_policies_what_failed_since_the_last_answer_is_taken_in() -> None:
+    chat = filled_chat(4)
+    for message, outcome in zip(chat.messages, ("failed", "failed", "failed", None), strict=True):
+        message.outcome = outcome  # type: ignore[assignment]
+    chat.messages[1].is_left_out = True
+    own = chat.messages[3:]
+    assert [message.id for message in choose(chat, "merge", own, False).burst] == ["m0", "m2", "m3"]
+    assert [message.id for message in choose(chat, "merge", own, True).burst] == ["m3"]
+    assert [message.id for message in choose(chat, "queue", own, False).burst] == ["m3"]
 
 
-async def test_a_worker_that_died_has_tried_too(make_app: MakeApp, agent: Recorder) -> None:
-    """It could not count: the next attempt does, before it asks."""
-    responder = VisitorResponder(make_app(), agent)
-    await set_up(responder)
-
-    class Dies(BaseException):
-        """Nothing that a handler catches."""
-
-    def die(ask: Ask) -> str:
-        raise Dies
-
-    agent.reply = die
-    await responder.submit_visitor_message(said(1))
-    with pytest.raises(HandlerFailed):  # ends after one attempt: the pause before the next is random, and may be none
-        await drain(responder.app, raise_errors=True)
-    assert (await chat_of(responder)).messages[0].tries == 0
-    agent.reply = lambda ask: "alive"
-    agent.hold()
-    async with working(responder.app):
-        await agent.reached.wait()
-        assert (await chat_of(responder)).messages[0].tries == 1
-        agent.opened.set()
-
-        async def is_answered() -> bool:
-            return await outcomes(responder) == {"m1": "answered"}
-
-        await until(is_answered)
-
-
-def test_with_replacing_policies_what_failed_is_superseded_but_takes_nobodys_place() -> None:
-    chat = filled_chat(3, is_settled=False)
-    chat.messages[0].tries = chat.messages[2].tries = 1
-    choice = choose(chat, "latest", ["m1"], False)
-    assert [message.id for message in choice.burst] == ["m1"]
-    assert [message.id for message in choice.superseded] == ["m0"]
-    chat.messages[2].tries = 0
-    choice = choose(chat, "latest", ["m1"], False)
+def test_with_replacing_policies_the_newest_is_answered() -> None:
+    chat = filled_chat(3)
+    choice = choose(chat, "latest", chat.messages[1:], False)
     assert [message.id for message in choice.burst] == ["m2"]
-    assert {message.id for message in choice.superseded} == {"m0", "m1"}
+    assert [message.id for message in choice.superseded] == ["m1"]
 
 
-async def test_one_of_a_gathered_burst_that_is_refused_costs_the_others_nothing(
-    make_app: MakeApp, agent: Recorder
+@pytest.mark.parametrize("is_awaited", [True, False])
+async def test_one_of_a_burst_that_is_refused_costs_the_others_nothing(
+    make_app: MakeApp, agent: Recorder, is_awaited: bool
 ) -> None:
+    """Each is tried by itself at once: the others need not wait until all attempts are used up together."""
     responder = VisitorResponder(make_app(), agent)
     await set_up(responder)
 
@@ -156,7 +121,19 @@ async def test_one_of_a_gathered_burst_that_is_refused_costs_the_others_nothing(
         return f"re: {ask.text}"
 
     agent.reply = refuse
-    await responder.conversations.add("c1", said(1, "poison"))
-    assert await responder.handle_visitor_message(said(2)) is not None
-    assert agent.texts == ["poison\ntext 2", "text 2"]
-    assert [message.tries for message in (await chat_of(responder)).messages[:2]] == [1, 1]
+    await responder.app.lanes.pause("visitor:v1")
+    events = [said(1), said(2, "poison"), said(3)]
+    if not is_awaited:
+        for event in events:
+            await responder.submit_visitor_message(event)
+        await responder.app.lanes.resume("visitor:v1")
+        await drain(responder.app)
+        assert [ran.startswith("re: ") for ran, _ in await answers(responder)] == [True], "before the one at fault"
+    else:
+        calls = [asyncio.create_task(responder.handle_visitor_message(event)) for event in events]
+        await until_waiting(responder.app, "visitor:v1", 3)
+        await responder.app.lanes.resume("visitor:v1")
+        ended = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(each).__name__ for each in ended] == ["Answer", "AgentRejected", "Answer"]
+        assert await outcomes(responder) == {"m1": "answered", "m2": "failed", "m3": "answered"}
+    assert agent.texts[:2] == ["text 1\npoison\ntext 3", "text 1"]

@@ -1,183 +1,226 @@
-"""A chat is bounded, and what waits for its answer is never what makes room."""
+"""A chat is bounded, and so are all chats of a visitor together. The newest stay."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
+from typing import Any
 
 import pytest
 from pydantic_core import to_json
 
 from inturn import InTurn
-from inturn.errors import ChatMoved, MailboxFull, TooLarge, UnknownConversation
-from inturn.testing import ManualClock, app_for_tests
-from inturn.visitors.answer import MAX_ANSWER
+from inturn.errors import TooLarge
+from inturn.lanes import codec
 from inturn.visitors.chat import (
+    MAX_ALL_GONE,
+    MAX_ALL_MESSAGES,
     MAX_BYTES,
+    MAX_CHATS,
     MAX_GONE_BYTES,
     MAX_MESSAGES,
     MAX_METADATA,
-    Change,
     Chat,
-    Known,
-    LaneConversations,
     NewAnswer,
+    VisitorState,
 )
-from inturn.visitors.patch import difference
-from tests.conftest import MakeApp
+from inturn.visitors.conversations import LaneConversations
+from inturn.visitors.graph.walk import MAX_ANSWER
 from tests.visitors.world import AT, filled_chat, said
 
+NOW_S, FOREVER_S = 1.9e9, 1e9
+LATER = "2030-01-02T00:00:01+00:00"
 
-def test_the_oldest_settled_ones_make_room() -> None:
+
+def test_the_oldest_ones_make_room() -> None:
     chat = filled_chat(MAX_MESSAGES + 20)
     assert len(chat.messages) == MAX_MESSAGES
     assert [chat.messages[0].id, chat.messages[-1].id] == ["m20", f"m{MAX_MESSAGES + 19}"]
     assert chat.next_seq == MAX_MESSAGES + 21
 
 
-def test_a_waiting_one_stays_while_settled_ones_go() -> None:
-    chat = filled_chat(1, is_settled=False)
-    for number in range(1, MAX_MESSAGES + 20):
-        chat.add(said(number), AT)
-        chat.change(Change({f"m{number}": "unanswered"}), AT)
-    assert chat.messages[0].id == "m0"
-    assert len(chat.messages) == MAX_MESSAGES
-
-
-def test_too_many_waiting_ones_are_refused() -> None:
-    chat = filled_chat(MAX_MESSAGES, is_settled=False)
-    with pytest.raises(MailboxFull):
-        chat.add(said("more"), AT)
-    assert not chat.add(said(3), AT).is_new, "a repeat is no more"
-    chat.change(Change({"m7": "answered"}), AT)
-    chat.add(said("more"), AT)
-    assert chat.said("m7") is None
-
-
 def test_the_ids_of_what_left_are_remembered_for_a_day_within_a_bound() -> None:
     chat = filled_chat(MAX_MESSAGES + 20)
     assert list(chat.gone) == [f"m{number}" for number in range(20)]
-    assert chat.add(said(3), AT) == Known("unanswered", is_gone=True)
+    assert chat.take_in(said(3), AT) is None
     assert chat.said("m3") is None, "it is not added again"
-    chat.add(said("later"), "2030-01-02T00:00:00+00:00")
+    chat.take_in(said("later"), LATER)
+    chat.settle({"mlater": "unanswered"}, LATER)
     assert list(chat.gone) == ["m20"], "those of the day before are forgotten"
     for number in range(2 * MAX_MESSAGES):
         name = f"{number:0100}"
-        chat.add(said(name), AT)
-        chat.change(Change({f"m{name}": "dropped"}), AT)
+        chat.take_in(said(name), LATER)
+        chat.settle({f"m{name}": "dropped"}, LATER)
     assert 300 < len(chat.gone) < 1000
     assert len(to_json(chat.gone)) <= MAX_GONE_BYTES
-    assert list(chat.gone)[-1] == f"m{MAX_MESSAGES:0100}"
+    assert list(chat.gone)[-1] == f"m{MAX_MESSAGES - 1:0100}"
 
 
 def test_ids_that_an_answer_is_for_take_room_too() -> None:
     chat = filled_chat(0)
     for number in range(60):
         ids = tuple(f"{number}-{each:0120}" for each in range(100))
-        chat.change(Change(answer=NewAnswer(f"a{number}", "x", AT, ids, "agent")), AT)
+        chat.settle({}, AT, NewAnswer(f"a{number}", "x", AT, ids, "agent"))
     assert len(to_json(chat.messages)) <= MAX_BYTES
 
 
 def test_metadata_is_bounded_and_the_field_is_named() -> None:
-    chat = filled_chat(1, is_settled=False)
-    edit = difference({}, {"crm": "anna", "workflow_state": {"fields": {"got": "x" * MAX_METADATA, "n": 1}}})
+    chat = filled_chat(1)
     before = chat.model_copy(deep=True)
     with pytest.raises(TooLarge, match=r"workflow_state\.fields\.got"):
-        chat.change(Change({"m0": "answered"}, patch=edit), AT)
+        chat.set_metadata({"crm": "anna", "workflow_state": {"fields": {"got": "x" * MAX_METADATA, "n": 1}}})
     assert chat == before
-    chat.change(Change(patch=difference({}, {"notes": "x" * (MAX_METADATA - 100)})), AT)
-
-
-async def test_the_largest_chat_can_be_written(app: InTurn) -> None:
-    """As many messages, ids and metadata as there may be, and one long answer more."""
-    store = LaneConversations(app)
-    await store.open("c1", "p1", "v1")
-    async with app.turn("chat:c1", state=Chat, initial=lambda: filled_chat(0)) as turn:
-        chat = turn.state = filled_chat(600, "\x01" * 200)
-        chat.change(Change(patch=difference({}, {"notes": "x" * (MAX_METADATA - 100)})), AT)
-        with contextlib.suppress(MailboxFull):
-            for number in range(1000, 2000):
-                chat.add(said(number, "\x01" * 8000), AT)
-        chat.change(Change(answer=NewAnswer("a", "\x01" * MAX_ANSWER, AT, (), "agent")), AT)
-    await store.set_ai_enabled("c1", False)
+    chat.set_metadata({"notes": "x" * (MAX_METADATA - 100)})
 
 
 @pytest.mark.parametrize("text", ["x" * 8000, "\U0001f600" * 8000, "\x01" * 8000])
 def test_it_stays_within_its_bytes(text: str) -> None:
-    settled = filled_chat(150, text)
-    assert MAX_BYTES - 50_000 < len(to_json(settled.messages)) <= MAX_BYTES
-    waiting = filled_chat(1, text, is_settled=False)
-    with pytest.raises(MailboxFull):
-        for number in range(1, 150):
-            waiting.add(said(number, text), AT)
-    assert len(to_json(waiting.messages)) <= MAX_BYTES
-
-
-def test_the_newest_answer_stays_however_full_it_is() -> None:
-    chat = filled_chat(MAX_MESSAGES, is_settled=False)
-    chat.change(Change({"m0": "answered"}, NewAnswer("a", "hello", AT, ("m0",), "agent")), AT)
-    assert chat.messages[-1].text == "hello"
-    assert chat.answer_to("m0") is not None
+    chat = filled_chat(150, text)
+    assert MAX_BYTES - 50_000 < len(to_json(chat.messages)) <= MAX_BYTES
 
 
 def test_an_answer_and_a_visitors_message_may_have_one_id() -> None:
-    chat = filled_chat(1, is_settled=False)
-    chat.change(Change({"m0": "answered"}, NewAnswer("m1", "hello", AT, ("m0",), "agent")), AT)
-    assert chat.add(said(1, "mine"), AT).is_new
-
-
-def test_what_is_settled_is_not_settled_again_and_nothing_else_changes() -> None:
     chat = filled_chat(1)
-    chat.add(said(1), AT)
-    before = chat.model_copy(deep=True)
-    with pytest.raises(ChatMoved):
-        chat.change(Change({"m1": "answered", "m0": "answered"}), AT)
-    assert chat == before
+    chat.settle({"m0": "answered"}, AT, NewAnswer("m1", "hello", AT, ("m0",), "agent"))
+    mine = chat.take_in(said(1, "mine"), AT)
+    assert mine is not None
+    assert (mine.role, mine.text) == ("visitor", "mine")
 
 
-async def test_it_is_opened_once_and_given_to_its_visitor_only(make_app: MakeApp) -> None:
-    first, second = LaneConversations(make_app()), LaneConversations(make_app())
-    opened = await asyncio.gather(*(store.open("c1", "p1", "v1") for store in (first, second) * 5))
-    assert all(chat == opened[0] for chat in opened)
-    for project, visitor in (("p1", "v2"), ("p2", "v1")):
-        with pytest.raises(UnknownConversation):
-            await first.open("c1", project, visitor)
-    for message in (said(1, visitor_uid="v2"), said(1, project_id="p2")):
-        assert await first.add("c1", message) is None
-    assert await first.add("none", said(1, conversation_id="none")) is None
-    assert await second.get("none") is None
-    with pytest.raises(UnknownConversation):
-        await first.set_ai_enabled("none", False)
-    with pytest.raises(UnknownConversation):
-        await first.save("none", Change())
+def test_a_message_is_in_it_once() -> None:
+    chat = filled_chat(1)
+    assert chat.take_in(said(0, "again"), AT) is chat.messages[0]
+    assert len(chat.messages) == 1
 
 
-async def test_messages_from_many_sides_are_all_in_it(make_app: MakeApp) -> None:
-    stores = [LaneConversations(make_app()) for _ in range(3)]
-    await stores[0].open("c1", "p1", "v1")
-    await asyncio.gather(*(stores[number % 3].add("c1", said(number // 2)) for number in range(60)))
-    chat = await stores[0].get("c1")
-    assert chat is not None
-    assert sorted(message.id for message in chat.messages) == sorted(f"m{number}" for number in range(30))
-    assert [message.seq for message in chat.messages] == list(range(1, 31))
+def huge_chat(name: str, at: str = AT) -> Chat:
+    """As many messages, ids and metadata as there may be, and one long answer more."""
+    chat = filled_chat(600, "\x01" * 200)
+    chat.conversation_id = name
+    for number in range(1000, 1020):
+        chat.take_in(said(number, "\x01" * 8000), at)
+        chat.settle({f"m{number}": "unanswered"}, at)
+    chat.set_metadata({"notes": "x" * (MAX_METADATA - 100)})
+    chat.settle({}, at, NewAnswer("a", "\x01" * MAX_ANSWER, at, (), "agent"))
+    return chat
 
 
-async def test_a_name_with_a_colon_is_not_another_tenants_chat(app: InTurn) -> None:
+async def test_the_largest_chat_can_be_written(app: InTurn) -> None:
     store = LaneConversations(app)
-    await store.open("acme:c1", "p1", "v1")
-    assert await store.get("c1", "acme") is None
-    with pytest.raises(UnknownConversation):
-        await store.open("c1", "p1", "v1", "acme")
+    await store.open("c1", "p1", "v1")
+    async with app.turn("visitor:v1", state=VisitorState) as turn:
+        turn.state.keep(huge_chat("c1"))
+        turn.state.make_room(["c1"], 1.9e9, 1e9)
+    found = await store.get("c1")
+    assert found is not None
+    assert len(found.messages[-1].text) == MAX_ANSWER
 
 
-async def test_it_lives_thirty_days_after_it_was_last_written() -> None:
-    clock = ManualClock()
-    async with app_for_tests(clock) as app:
-        store = LaneConversations(app)
-        await store.open("c1", "p1", "v1")
-        clock.advance(20 * 86400)
-        await store.add("c1", said(1))
-        clock.advance(29 * 86400)
-        assert await store.get("c1") is not None
-        clock.advance(2 * 86400)
-        assert await store.get("c1") is None
+def state_of(*chats: Chat) -> VisitorState:
+    """These chats, each changed a second after the one before."""
+    state = VisitorState()
+    for number, chat in enumerate(chats):
+        chat.changed_at = NOW_S - 1000 + number
+        state.keep(chat)
+    return state
+
+
+def chat_named(name: str, **fields: Any) -> Chat:
+    return Chat(conversation_id=name, project_id="p1", visitor_uid="v1", **fields)
+
+
+def names(state: VisitorState) -> list[str]:
+    return [chat.conversation_id for chat in state.chats.values()]
+
+
+def test_messages_of_the_oldest_chats_make_room_and_switch_metadata_and_numbers_stay() -> None:
+    state = state_of(*(huge_chat(f"c{number}") for number in range(3)))
+    first, second, third = state.chats.values()
+    first.ai_enabled = False
+    numbers, kept = first.next_seq, len(third.messages)
+    state.make_room(["c2"], NOW_S, FOREVER_S)
+    assert names(state) == ["c0", "c1", "c2"]
+    assert len(to_json(state)) < codec.MAX_STATE
+    assert (first.messages, first.ai_enabled, first.next_seq) == ([], False, numbers)
+    assert first.metadata
+    assert second.metadata
+    assert len(third.messages) <= kept
+    assert third.messages[-1].text == "\x01" * MAX_ANSWER, "what a turn has just written stays"
+
+
+def test_only_as_many_messages_leave_as_must_and_the_oldest_chats_lose_theirs_first() -> None:
+    chats = [filled_chat(MAX_MESSAGES) for _ in range(5)]
+    for number, chat in enumerate(chats):
+        chat.conversation_id = f"c{number}"
+    state = state_of(*chats)
+    state.make_room(["c0"], NOW_S, FOREVER_S)
+    assert [len(chat.messages) for chat in chats] == [MAX_MESSAGES, 0, MAX_MESSAGES, MAX_MESSAGES, MAX_MESSAGES]
+    chats[4].take_in(said("new"), AT)
+    state.make_room(["c4"], NOW_S, FOREVER_S)
+    assert [message.id for message in chats[0].messages[:2]] == ["m1", "m2"], "one came, so one left"
+    assert sum(len(chat.messages) for chat in chats) == MAX_ALL_MESSAGES
+    assert sum(len(chat.gone) for chat in chats) <= MAX_ALL_GONE
+
+
+def test_of_too_many_chats_plain_ones_leave_first_and_it_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    off, marked = chat_named("off", ai_enabled=False), chat_named("marked", metadata={"crm": 7})
+    plain = [chat_named(f"s{number}", next_seq=10 + number) for number in range(MAX_CHATS)]
+    state = state_of(off, marked, *plain)
+    state.make_room(["s0"], NOW_S, FOREVER_S)
+    assert len(state.chats) == MAX_CHATS
+    assert names(state)[:4] == ["off", "marked", "s0", "s3"], "one that is in use stays"
+    assert "conversation=s1 visitor=v1: all of it was forgotten" in caplog.text
+    assert "conversation=s2 visitor=v1: all of it was forgotten" in caplog.text
+
+
+def test_a_conversation_that_was_forgotten_goes_on_with_its_numbers_if_it_comes_back() -> None:
+    state = state_of(*(chat_named(f"s{number}", next_seq=10 + number) for number in range(MAX_CHATS + 3)))
+    state.make_room([], NOW_S, FOREVER_S)
+    names = {"conversation_id": "s2", "project_id": "p1", "visitor_uid": "v1", "tenant_id": ""}
+    assert state.find("s2", "") is None
+    assert state.find_or_begin(**names).next_seq == 12
+    assert VisitorState.model_validate_json(to_json(state)).find_or_begin(**names).next_seq == 12
+
+
+def test_metadata_leaves_before_a_switch_that_is_off_and_both_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    large = {"notes": "x" * (MAX_METADATA - 100)}
+    state = state_of(*(chat_named(f"c{number}", metadata=large, ai_enabled=False) for number in range(5)))
+    state.make_room(["c4"], NOW_S, FOREVER_S)
+    assert names(state) == [f"c{number}" for number in range(5)]
+    assert [bool(chat.metadata) for chat in state.chats.values()] == [False, False, True, True, True]
+    assert "conversation=c1: its metadata was forgotten" in caplog.text
+    state = state_of(
+        *(chat_named(f"off{number}", ai_enabled=False) for number in range(MAX_CHATS)),
+        *(chat_named(f"on{number}", metadata={"a": 1}) for number in range(2)),
+    )
+    state.make_room([], NOW_S, FOREVER_S)
+    assert len(state.chats) == MAX_CHATS
+    assert names(state)[-1] == f"off{MAX_CHATS - 1}", "the newer ones left: in those nobody has taken over"
+    assert "conversation=on1 visitor=v1: all of it was forgotten" in caplog.text
+
+
+def test_what_one_turn_needs_does_not_leave() -> None:
+    names = ["c1", "c2", "c3"]
+    state = state_of(*map(huge_chat, names))
+    with pytest.raises(TooLarge, match="the chats of one turn"):
+        state.make_room(names, NOW_S, FOREVER_S)
+
+
+def test_a_message_that_failed_may_come_again_after_it_has_left() -> None:
+    chat = filled_chat(0)
+    chat.take_in(said("failed"), AT)
+    chat.settle({"mfailed": "failed"}, AT)
+    for number in range(MAX_MESSAGES):
+        chat.take_in(said(number), AT)
+        chat.settle({f"m{number}": "unanswered"}, AT)
+    assert chat.gone["mfailed"].outcome == "failed"
+    again = chat.take_in(said("failed"), AT)
+    assert again is not None
+    assert again.may_be_answered
+    assert "mfailed" not in chat.gone
+
+
+def test_a_chat_that_is_too_old_leaves() -> None:
+    state = VisitorState()
+    for name, changed_at in (("old", 1000.0), ("new", 2000.0)):
+        state.keep(Chat(conversation_id=name, project_id="p1", visitor_uid="v1", changed_at=changed_at))
+    state.make_room([], 2500.0, 1000.0)
+    assert [chat.conversation_id for chat in state.chats.values()] == ["new"]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 
+import httpx
 import pytest
 
+from inturn import InTurn
 from inturn.agents.activity import Activity
 from inturn.agents.protocol import Ask
 from inturn.errors import AgentUnavailable, StoreUnavailable
 from inturn.http.problems import Problem
 from inturn.store import clock
 from inturn.testing import drain
-from inturn.visitors.chat import Chat, LaneConversations
+from inturn.visitors.chat import Chat
+from inturn.visitors.conversations import LaneConversations
 from inturn.visitors.responder import VisitorResponder
 from tests.conftest import MakeApp
 from tests.visitors.listener import WITHIN_S, listening, serving
@@ -109,10 +112,10 @@ async def test_a_store_that_goes_away_ends_the_stream_with_a_word(make_app: Make
     class Away(LaneConversations):
         is_away = False
 
-        async def get(self, conversation_id: str, tenant_id: str = "") -> Chat | None:
+        async def watched(self, conversation_id: str, tenant_id: str = "") -> Chat:
             if self.is_away:
                 raise StoreUnavailable("it is away")
-            return await super().get(conversation_id, tenant_id)
+            return await super().watched(conversation_id, tenant_id)
 
     conversations = Away(app)
     responder = VisitorResponder(app, agent, conversations=conversations)
@@ -152,3 +155,24 @@ async def test_idle_streams_are_kept_alive(front: VisitorResponder, monkeypatch:
             if line.startswith(":"):
                 break
             assert clock.now() < began + WITHIN_S
+
+
+async def test_a_tenant_may_have_so_many_streams_open(app: InTurn, agent: Recorder) -> None:
+    responder = VisitorResponder(app, agent)
+    await set_up(responder)
+    await responder.conversations.open("c1", "p1", "v1", "acme")
+    async with serving(responder, max_streams=2) as base:
+        async with listening(base), listening(base):
+            async with httpx.AsyncClient(base_url=base) as client:
+                refused = await client.get("/conversations/c1/events")
+                assert refused.status_code == 429
+            async with listening(base, **{"x-tenant": "acme"}):
+                pass  # others have their own
+
+        async def is_free() -> bool:
+            return all(watch._is_over for watch in app._watches)
+
+        await until(is_free)
+        async with listening(base) as events:
+            await responder.handle_visitor_message(said(1))
+            assert [each.event for each in await events.take(2)] == ["typing", "answer"]

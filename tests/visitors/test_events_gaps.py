@@ -8,7 +8,8 @@ from inturn.agents.protocol import Ask
 from inturn.errors import Stop
 from inturn.lanes.watch import Event
 from inturn.testing import drain
-from inturn.visitors.chat import Chat, LaneConversations
+from inturn.visitors.chat import Chat
+from inturn.visitors.conversations import LaneConversations
 from inturn.visitors.events import ChatEvents
 from inturn.visitors.responder import VisitorResponder
 from tests.conftest import MakeApp
@@ -25,11 +26,11 @@ async def test_nothing_falls_between_the_watch_and_the_first_reading(
     class AnswersMeanwhile(LaneConversations):
         reads = 0
 
-        async def get(self, conversation_id: str, tenant_id: str = "") -> Chat | None:
+        async def watched(self, conversation_id: str, tenant_id: str = "") -> Chat:
             self.reads += 1
             if self.reads == 2:  # the first is for the 404, the second is the stream's own
                 await asyncio.create_task(back.handle_visitor_message(said(1)))
-            chat = await super().get(conversation_id, tenant_id)
+            chat = await super().watched(conversation_id, tenant_id)
             if self.reads == 2:
                 await asyncio.create_task(back.handle_visitor_message(said(2)))
             return chat
@@ -121,3 +122,33 @@ async def test_after_pieces_that_were_missed_the_rest_begins_anew(front: Visitor
     told = [each.event for event in heard for each in events._tell(event)]
     assert told == ["restart", "token"]
     assert list(events._tell(Event("commit", "visitor:v1", 7))) == []
+
+
+async def test_messages_that_are_dropped_meanwhile_hide_no_answer(
+    front: VisitorResponder, back: VisitorResponder, agent: Recorder
+) -> None:
+    """They have no number before their turn has come, so the answer that they met is newer than what a client saw."""
+    await set_up(front, busy="drop")
+    agent.hold()
+    answering = asyncio.create_task(back.handle_visitor_message(said(1)))
+    await agent.reached.wait()
+    for number in (2, 3):
+        assert await front.handle_visitor_message(said(number)) is None
+    async with serving(front) as base, listening(base) as events:
+        agent.opened.set()
+        assert await answering is not None
+        heard = await events.take(3)
+    assert [(each.event, each.data.get("outcome")) for each in heard] == [
+        ("answer", None),
+        ("outcome", "dropped"),
+        ("outcome", "dropped"),
+    ]
+
+
+async def test_a_chat_that_begins_anew_is_told_from_its_beginning(front: VisitorResponder) -> None:
+    for number in (1, 2, 3):
+        await front.handle_visitor_message(said(number))
+    async with serving(front) as base, listening(base) as events:
+        await front.app.lanes.clear("visitor:v1")  # as if it had made room for others
+        await front.handle_visitor_message(said(4))
+        assert [(each.event, each.id) for each in await events.take(2)] == [("typing", ""), ("answer", "2")]

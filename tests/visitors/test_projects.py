@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
+from inturn.errors import ArgumentError
 from inturn.testing import ManualClock, app_for_tests
 from inturn.visitors.graph.model import load_graph
+from inturn.visitors.presence import LanePresence
 from inturn.visitors.projects import MAX_READ, LaneProjects, ProjectSettings
 from tests.conftest import MakeApp
 from tests.visitors.graph.graphs import RIGHT
@@ -52,3 +56,49 @@ async def test_settings_live_a_year_and_reading_them_renews_that() -> None:
         assert (await app.lanes.inspect("project:p1")).version == 6
         clock.advance(366 * DAY)
         assert await projects.get("p1") is None
+
+
+async def test_a_tenant_may_have_so_many_projects_and_delete_one(make_app: MakeApp) -> None:
+    first, second = LaneProjects(make_app(), 3), LaneProjects(make_app(), 3)
+    for number in range(3):
+        await first.put(f"p{number}", ProjectSettings(), "acme")
+    with pytest.raises(ArgumentError, match="at most 3 projects"):
+        await second.put("p3", ProjectSettings(), "acme")
+    assert await second.get("p3", "acme") is None
+    await second.put("p1", ProjectSettings(instructions="changed"), "acme")
+    await second.put("p3", ProjectSettings(), "beta")
+    await second.delete("p0", "acme")
+    await second.delete("p0", "acme")
+    assert await first.get("p0", "acme") is None
+    await first.put("p3", ProjectSettings(), "acme")
+    with pytest.raises(ArgumentError, match="delete one first"):
+        await first.put("p0", ProjectSettings(), "acme")
+
+
+async def test_a_project_that_has_expired_makes_room() -> None:
+    clock = ManualClock()
+    async with app_for_tests(clock) as app:
+        projects = LaneProjects(app, 2)
+        for name in ("old", "read"):
+            await projects.put(name, ProjectSettings())
+        clock.advance(200 * 86400)
+        assert await projects.get("read") is not None
+        clock.advance(200 * 86400)
+        await projects.put("new", ProjectSettings())
+        assert await projects.get("read") is not None
+        with pytest.raises(ArgumentError):
+            await projects.put("more", ProjectSettings())
+
+
+async def test_presence_and_settings_of_a_project_do_not_touch_each_other(make_app: MakeApp) -> None:
+    app = make_app()
+    projects, presence = LaneProjects(app), LanePresence(app)
+    await presence.set("p1", "anna", True)
+    await projects.put("p1", ProjectSettings(instructions="Be kind."))
+    settings, is_online = await projects.with_presence("p1")
+    assert settings is not None
+    assert (settings.instructions, is_online) == ("Be kind.", True)
+    await presence.set("p1", "anna", False)
+    settings, is_online = await projects.with_presence("p1")
+    assert settings is not None
+    assert (settings.instructions, is_online) == ("Be kind.", False)

@@ -9,10 +9,10 @@ import pytest
 from inturn import InTurn
 from inturn.errors import LaneBusy, MailboxFull, UnknownConversation
 from inturn.testing import drain
-from inturn.visitors.chat import Change
+from inturn.visitors.chat import MAX_MESSAGES
 from inturn.visitors.responder import VisitorResponder
 from tests.conftest import MakeApp
-from tests.visitors.world import SKIPPED, Recorder, chat_of, outcomes, said, set_up
+from tests.visitors.world import Recorder, chat_of, outcomes, said, set_up, written
 from tests.waiting import until_waiting
 
 LONG = "x" * 8000
@@ -20,9 +20,7 @@ LONG = "x" * 8000
 
 async def crowd_out(responder: VisitorResponder) -> None:
     """Settle so many long messages that the first ones leave the chat."""
-    for number in range(100, 170):
-        await responder.conversations.add("c1", said(number, LONG))
-        await responder.conversations.save("c1", Change({f"m{number}": "unanswered"}))
+    await written(responder, *((said(number, LONG), "unanswered") for number in range(100, 170)))
 
 
 @pytest.mark.parametrize("is_remembered", [True, False])
@@ -38,11 +36,11 @@ async def test_a_repeat_after_the_chat_has_forgotten_it_is_still_a_repeat(
     assert chat.said("m1") is None
     assert "m1" in chat.gone
     if not is_remembered:  # the lane knows it in any case
-        async with responder.app.turn("chat:c1", state=dict) as turn:
-            turn.state["gone"] = {}
+        async with responder.app.turn("visitor:v1", state=dict) as turn:
+            turn.state["chats"][":c1"]["gone"] = {}
     again = await responder.accept(said(1))
     assert (again.receipt.status, again.is_repeat) == ("duplicate", True)
-    assert (await chat_of(responder)).waiting() == []
+    assert (await chat_of(responder)).waiting == []
     assert await drain(responder.app) == []
     assert await responder.handle_visitor_message(said(2)) is not None
     assert agent.texts == ["text 1", "text 2"]
@@ -58,7 +56,6 @@ async def test_an_awaited_repeat_of_what_has_left_is_not_answered_again(make_app
 
 
 async def test_a_repeat_that_meets_its_first_delivery_in_the_lane_takes_nothing_back(app: InTurn) -> None:
-    """It is added by one and submitted by the other: for the one the lane says duplicate, and the message is new."""
     agent = Recorder()
     responder = VisitorResponder(app, agent)
     await set_up(responder)
@@ -102,51 +99,20 @@ async def test_an_awaited_repeat_of_what_is_answered_disturbs_nobody(
     assert agent.cancelled == 0
 
 
-@pytest.mark.parametrize("is_awaited", [True, False])
-async def test_one_that_nobody_took_on_and_that_is_dropped_now_says_so(
-    make_app: MakeApp, agent: Recorder, is_awaited: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    responder = VisitorResponder(make_app(), agent)
-    await set_up(responder, busy="drop")
-    await responder.conversations.add("c1", said(1), "drop")  # and then its sender died
-    agent.hold()
-    running = asyncio.create_task(responder.handle_visitor_message(said(2)))
-    await agent.reached.wait()
-    if is_awaited:
-        assert await responder.handle_visitor_message(said(1)) is None
-    else:
-        assert (await responder.accept(said(1))).receipt.status == "dropped"
-    agent.opened.set()
-    await running
-    assert SKIPPED in caplog.text
-    assert await outcomes(responder) == {"m1": "dropped", "m2": "answered"}
-
-
-async def test_a_turn_answers_its_own_message_though_a_repeat_was_dropped_meanwhile(
-    make_app: MakeApp, agent: Recorder
-) -> None:
-    """The repeat found the visitor busy before the turn had looked at its chat."""
-    responder = VisitorResponder(make_app(), agent)
-    await set_up(responder, busy="drop")
-    await responder.submit_visitor_message(said(1))
-    await responder.conversations.save("c1", Change({"m1": "dropped"}))
-    await drain(responder.app, raise_errors=True)
-    assert await outcomes(responder) == {"m1": "answered"}
-
-
-async def test_one_whose_repeat_was_dropped_and_whose_answer_failed_may_be_repeated(
+async def test_one_that_was_delivered_twice_and_whose_answer_failed_may_be_repeated(
     make_app: MakeApp, agent: Recorder
 ) -> None:
     responder = VisitorResponder(make_app(), agent)
     await set_up(responder, busy="drop")
     agent.hold()
     agent.reply = lambda ask: str(1 / 0)
-    running = asyncio.create_task(responder.handle_visitor_message(said(1)))
+    running = [asyncio.create_task(responder.handle_visitor_message(said(1)))]
     await agent.reached.wait()
-    assert await responder.handle_visitor_message(said(1)) is None
+    running.append(asyncio.create_task(responder.handle_visitor_message(said(1))))
+    await asyncio.sleep(0)
     agent.opened.set()
-    with pytest.raises(ZeroDivisionError):
-        await running
+    for ended in await asyncio.gather(*running, return_exceptions=True):
+        assert isinstance(ended, ZeroDivisionError)
     assert await outcomes(responder) == {"m1": "failed"}
     agent.reply = lambda ask: "now"
     assert await responder.handle_visitor_message(said(1)) is not None
@@ -161,14 +127,12 @@ async def test_what_is_refused_is_not_in_the_chat_and_what_is_taken_is(make_app:
         await responder.submit_visitor_message(said(2))
     assert await outcomes(responder) == {"m1": None}
     await drain(responder.app, raise_errors=True)
-    for number in range(100, 600):
-        try:
-            await responder.conversations.add("c1", said(number, LONG))
-        except MailboxFull:
-            break
+    await set_up(responder, busy="queue")
+    for number in range(100, 100 + MAX_MESSAGES):
+        await responder.submit_visitor_message(said(number))
     with pytest.raises(MailboxFull):
-        await responder.submit_visitor_message(said(2, LONG))
-    assert await drain(responder.app) == [], "what the chat could not take is not in the lane"
+        await responder.submit_visitor_message(said(2))
+    assert "m2" not in await outcomes(responder)
 
 
 async def test_a_conversation_that_does_not_exist(

@@ -16,6 +16,7 @@ from inturn.visitors.responder import VisitorResponder
 from tests.visitors.graph.graphs import END, START, edges
 from tests.visitors.listener import served
 from tests.visitors.world import Recorder, outcomes, said
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ async def test_settings_of_a_project_are_set_and_shown(client: httpx.AsyncClient
     [
         ({"busy": "sometimes"}, "busy"),
         ({"deliver": "nobody"}, "no handler 'nobody'"),
-        ({"deliver": "visitor.merge"}, "cannot deliver answers"),
+        ({"deliver": "visitor"}, "cannot deliver answers"),
         ({"graph": {"nodes": [START, END]}}, "node 's': has no edge"),
         ({"colour": "red"}, "colour"),
     ],
@@ -111,8 +112,9 @@ async def test_a_repeat_under_another_policy_gets_the_very_same_body(client: htt
         assert again.headers["idempotency-replayed"] == "true"
 
 
-async def test_what_only_the_responder_needs_to_know_is_not_shown(client: httpx.AsyncClient) -> None:
+async def test_what_only_the_responder_needs_to_know_is_not_shown(client: httpx.AsyncClient, app: InTurn) -> None:
     await post(client, 1)
+    await drain(app, raise_errors=True)
     (shown,) = (await client.get("/conversations/c1/messages")).json()["messages"]
     assert set(shown) == {"seq", "id", "role", "text", "at", "outcome", "answers", "agent"}
 
@@ -198,9 +200,13 @@ async def test_the_ai_is_switched_off_for_a_conversation(
     assert patched.json() == {
         "conversation_id": "c1", "project_id": "p1", "visitor_uid": "v1", "ai_enabled": False,
     }  # fmt: skip
-    await drain(app, raise_errors=True)
+
+    async def is_settled() -> bool:
+        await drain(app, raise_errors=True)  # while the change itself may be under way
+        return await outcomes(responder) == {"m1": "unanswered"}
+
+    await until(is_settled)
     assert agent.asked == []
-    assert await outcomes(responder) == {"m1": "unanswered"}
 
 
 @pytest.mark.parametrize(
@@ -253,3 +259,43 @@ def test_the_routes_name_the_extra() -> None:
     assert done.stdout == (
         "MissingExtra inturn.visitors.routes needs the extra 'server': pip install 'inturn[server]'\n"
     )
+
+
+async def test_a_conversation_is_deleted_with_all_that_was_said(
+    client: httpx.AsyncClient, responder: VisitorResponder
+) -> None:
+    await client.put("/projects/p1/ai", json={"enabled": True})
+    await post(client, 1)
+    await drain(responder.app, raise_errors=True)
+    assert (await client.delete("/conversations/c1", headers={"x-tenant": "acme"})).status_code == 404
+    assert (await client.delete("/conversations/c1")).status_code == 204
+    assert (await client.get("/conversations/c1/messages")).status_code == 404
+    assert (await client.delete("/conversations/c1")).status_code == 404
+    assert (await post(client, 2)).status_code == 202, "a new message begins a new conversation"
+    await drain(responder.app, raise_errors=True)
+    said = (await client.get("/conversations/c1/messages")).json()["messages"]
+    assert [each["text"] for each in said] == ["text 2", "re: text 2"]
+
+
+async def test_a_project_is_deleted_and_no_longer_answers(
+    client: httpx.AsyncClient, responder: VisitorResponder
+) -> None:
+    await client.put("/projects/p1/ai", json={"enabled": True})
+    assert (await client.delete("/projects/p1")).status_code == 204
+    assert (await client.delete("/projects/p1")).status_code == 204
+    assert (await client.get("/projects/p1/ai")).json()["enabled"] is False
+    await post(client, 1)
+    await drain(responder.app, raise_errors=True)
+    assert await outcomes(responder) == {"m1": "unanswered"}
+
+
+async def test_what_waits_is_shown_without_a_number(client: httpx.AsyncClient, responder: VisitorResponder) -> None:
+    await client.put("/projects/p1/ai", json={"enabled": True})
+    await post(client, 1)
+    shown = (await client.get("/conversations/c1/messages")).json()
+    assert shown["messages"] == []
+    assert [(each["id"], each["text"]) for each in shown["waiting"]] == [("m1", "text 1")]
+    await drain(responder.app, raise_errors=True)
+    shown = (await client.get("/conversations/c1/messages")).json()
+    assert [each["seq"] for each in shown["messages"]] == [1, 2]
+    assert shown["waiting"] == []

@@ -12,13 +12,14 @@ import redis.asyncio
 
 from inturn import InTurn, VisitorLockService
 from inturn.agents.protocol import Ask
-from inturn.errors import AgentUnavailable, LockTimeout, SettingsError
+from inturn.errors import AgentUnavailable, LockTimeout, SettingsError, StoreUnavailable
 from inturn.settings import Settings
 from inturn.testing import drain
 from inturn.visitors import visitor_lock
 from inturn.visitors.projects import ProjectSettings
 from inturn.visitors.responder import VisitorResponder
 from tests.conftest import MakeApp
+from tests.servers import PrivateRedis
 from tests.visitors.world import SKIPPED, Recorder, answers, outcomes, said, set_up
 from tests.waiting import until
 
@@ -86,6 +87,47 @@ async def test_with_drop_an_absent_grant_skips_the_message(
     assert [r.getMessage() for r in caplog.records].count(SKIPPED) == 2
     assert await outcomes(responder) == {"m1": "dropped", "m2": "dropped"}
     assert agent.asked == []
+
+
+@pytest.mark.parametrize("busy", ["drop", "merge", "queue"])
+async def test_a_lock_whose_store_is_away_is_not_one_that_is_held(
+    app: InTurn, agent: Recorder, busy: str, fresh_redis: PrivateRedis, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with redis.asyncio.Redis.from_url(fresh_redis.url) as client:
+        responder = VisitorResponder(app, agent, VisitorLockService(client))
+        await set_up(responder, busy=busy)
+        fresh_redis.kill()
+        with pytest.raises(StoreUnavailable):
+            await responder.handle_visitor_message(said(1))
+        assert await outcomes(responder) == {"m1": "failed"}
+        fresh_redis.start()
+        assert await responder.handle_visitor_message(said(1)) is not None, "a repeat is answered"
+        fresh_redis.kill()
+        await responder.submit_visitor_message(said(2))
+        assert {ran.outcome for ran in await drain(app)} == {"retry"}  # its pause may be over at once
+        assert SKIPPED not in caplog.text
+
+
+async def test_a_face_that_is_asked_for_many_visitors_at_once_tells_each_its_own_refusal(
+    app: InTurn, agent: Recorder
+) -> None:
+    class Face(Lock):
+        """Visitors named `away…` meet an absent store; every refusal is told at the same moment."""
+
+        last_refusal: str | None = None
+
+        async def acquire_lock(self, visitor_uid: str, ttl_seconds: float) -> str | None:
+            await asyncio.sleep(0)
+            self.last_refusal = "away" if visitor_uid.startswith("away") else "held"
+            return None
+
+    responder = VisitorResponder(app, agent, Face())
+    await responder.projects.put("p1", ProjectSettings(busy="drop"))
+    events = [said(1, conversation_id=name, visitor_uid=name) for name in ("away1", "held1", "away2", "held2")]
+    for event in events:
+        await responder.conversations.open(event.conversation_id, "p1", event.visitor_uid)
+    ended = await asyncio.gather(*map(responder.handle_visitor_message, events), return_exceptions=True)
+    assert [type(each) for each in ended] == [StoreUnavailable, type(None), StoreUnavailable, type(None)]
 
 
 @pytest.mark.parametrize("busy", ["merge", "queue", "reject"])
@@ -198,35 +240,38 @@ async def test_a_release_that_hangs_or_is_cancelled_is_a_failed_release(
     assert (await app.lanes.inspect("visitor:v1")).holder is None
 
 
-async def test_who_is_cancelled_during_the_release_is_cancelled(app: InTurn, agent: Recorder) -> None:
-    lock = Odd("hangs")
-    responder = VisitorResponder(app, agent, lock)
-    await set_up(responder)
-    answering = asyncio.create_task(responder.handle_visitor_message(said(1)))
+async def test_who_is_cancelled_during_the_release_is_cancelled() -> None:
+    answered = asyncio.Event()
 
-    async def is_answered() -> bool:
-        return bool(await answers(responder))
+    async def answer() -> None:
+        async with visitor_lock.holding(Odd("hangs"), "v1", 30, 1):
+            answered.set()
 
-    await until(is_answered)
+    answering = asyncio.create_task(answer())
+    await answered.wait()
+    await asyncio.sleep(0)
     answering.cancel()
     with pytest.raises(asyncio.CancelledError):
         await answering
 
 
-async def test_a_lock_that_is_granted_to_who_was_cancelled_is_released(app: InTurn, agent: Recorder) -> None:
-    granted, goes_on = asyncio.Event(), asyncio.Event()
+async def test_a_lock_that_is_granted_to_who_was_cancelled_is_released() -> None:
+    asked, goes_on = asyncio.Event(), asyncio.Event()
 
     class Slow(Lock):
         async def acquire_lock(self, visitor_uid: str, ttl_seconds: float) -> str | None:
-            granted.set()
+            asked.set()
             await goes_on.wait()  # the answer is on its way
             return await super().acquire_lock(visitor_uid, ttl_seconds)
 
     lock = Slow()
-    responder = VisitorResponder(app, agent, lock)
-    await set_up(responder)
-    answering = asyncio.create_task(responder.handle_visitor_message(said(1)))
-    await granted.wait()
+
+    async def answer() -> None:
+        async with visitor_lock.holding(lock, "v1", 30, 1):
+            raise AssertionError("it was cancelled before")
+
+    answering = asyncio.create_task(answer())
+    await asked.wait()
     answering.cancel()
     with pytest.raises(asyncio.CancelledError):
         await answering
@@ -236,7 +281,6 @@ async def test_a_lock_that_is_granted_to_who_was_cancelled_is_released(app: InTu
         return ("release", "v1", "id") in lock.seen
 
     await until(is_released)
-    assert agent.asked == []
 
 
 async def test_shares_needs_redis(app: InTurn, agent: Recorder) -> None:

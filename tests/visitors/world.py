@@ -11,7 +11,8 @@ from inturn import InTurn
 from inturn.agents.activity import Activity
 from inturn.agents.protocol import Ask
 from inturn.testing import ManualClock, drain
-from inturn.visitors.chat import Change, Chat, LaneConversations
+from inturn.visitors.chat import Chat, NewAnswer, Outcome, VisitorState
+from inturn.visitors.conversations import CHAT_TTL_S
 from inturn.visitors.message import VisitorMessage
 from inturn.visitors.projects import ProjectSettings
 from inturn.visitors.responder import VisitorResponder
@@ -78,7 +79,8 @@ async def chat_of(responder: VisitorResponder, conversation: str = "c1") -> Chat
 
 async def outcomes(responder: VisitorResponder, conversation: str = "c1") -> dict[str, str | None]:
     chat = await chat_of(responder, conversation)
-    return {message.id: message.outcome for message in chat.messages if message.role == "visitor"}
+    settled: dict[str, str | None] = {m.id: m.outcome for m in chat.messages if m.role == "visitor"}
+    return settled | {message.id: message.outcome for message in chat.waiting}
 
 
 async def answers(responder: VisitorResponder, conversation: str = "c1") -> list[tuple[str, list[str]]]:
@@ -111,21 +113,23 @@ async def working(app: InTurn) -> AsyncIterator[None]:
             await task
 
 
-class SavesBadly(LaneConversations):
-    """Every save ends with this error, and writes nothing."""
-
-    def __init__(self, app: InTurn, error: Exception) -> None:
-        super().__init__(app)
-        self.error = error
-
-    async def save(self, conversation_id: str, change: Change, tenant_id: str = "") -> Chat:
-        raise self.error
-
-
-def filled_chat(count: int, text: str = "x", is_settled: bool = True) -> Chat:
+def filled_chat(count: int, text: str = "x") -> Chat:
+    """A chat of messages that nobody answered."""
     chat = Chat(conversation_id="c1", project_id="p1", visitor_uid="v1")
     for number in range(count):
-        chat.add(said(number, text), AT)
-        if is_settled:
-            chat.change(Change({f"m{number}": "unanswered"}), AT)
+        chat.take_in(said(number, text), AT)
+        chat.settle({f"m{number}": "unanswered"}, AT)
     return chat
+
+
+async def written(
+    responder: VisitorResponder, *messages: tuple[VisitorMessage, Outcome], by_graph: bool = False
+) -> None:
+    """These messages are in chat c1, with these outcomes. `by_graph`: an answered one was answered by a graph."""
+    async with responder.app.turn("visitor:v1", state=VisitorState, state_ttl=CHAT_TTL_S) as turn:
+        chat = turn.state.find("c1", "") or Chat(conversation_id="c1", project_id="p1", visitor_uid="v1")
+        for message, outcome in messages:
+            chat.take_in(message, AT)
+            answer = NewAnswer(f"a-{message.message_id}", "Hello", AT, (message.message_id,), "graph")
+            chat.settle({message.message_id: outcome}, AT, answer if by_graph and outcome == "answered" else None)
+        turn.state.keep(chat)

@@ -65,6 +65,12 @@ REALISTIC: list[list[dict[str, Any]]] = [
         {"type": "event", "name": "trace", "value": {"a": 1}},
         {"type": "endOfConversation", "code": "completedSuccessfully"},
     ],
+    [
+        {
+            "type": "message", "from": {"role": "bot"},
+            "text": '{"reply": "ok", "previous": {"data": {"name": "Bob"}}, "data": {"name": "Ada"}}',
+        },
+    ],
 ]  # fmt: skip
 
 

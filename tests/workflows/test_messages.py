@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from inturn.agents.activity import CARD, Activity, card_attachment, signed
-from inturn.workflows import NormalizedMessage, normalize_activities
+from inturn.workflows import NormalizedMessage, normalize_activities, parse_turn
 from inturn.workflows.messages import MAX_ALL, MAX_MESSAGES, MAX_TEXT, card_id_of
 from tests.workflows.scripted import bot
 
@@ -90,11 +90,7 @@ def test_a_card_that_came_as_text_is_read() -> None:
         {"contentType": CARD},
         {"contentType": CARD, "content": None},
         {"contentType": CARD, "content": {}},
-        {"contentType": CARD, "content": "{"},
-        {"contentType": CARD, "content": "[" * 100_000},
         {"contentType": CARD, "content": [1]},
-        {"contentType": CARD, "content": {"a": object()}},
-        {"contentType": CARD, "content": {"a": "x" * 40_000}},
         {"contentType": [CARD], "content": {"a": 1}},
         "card",
         None,
@@ -103,6 +99,44 @@ def test_a_card_that_came_as_text_is_read() -> None:
 def test_an_attachment_that_is_no_card_is_left_out_and_the_text_is_not(attachment: Any) -> None:
     message = one(bot("words", attachments=[attachment]))
     assert (message.kind, message.text) == ("text", "words")
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ({"a": "x" * 40_000}, "it is more than 32768 bytes long"),
+        (json.dumps({"a": "x" * 40_000}), "it is more than 32768 bytes long"),
+        (json.loads('{"a":' * 30 + "1" + "}" * 30), "it is nested deeper than 24"),
+        ({"a": object()}, "it is a object, which is no JSON"),
+        ("{", "it cannot be read"),
+        ("[" * 100_000, "it cannot be read"),
+    ],
+)
+def test_a_card_that_cannot_be_kept_is_told_where_it_would_have_been(content: Any, why: str) -> None:
+    small = card_attachment({"id": "small"})
+    made = normalize_activities([bot("words", id="m", attachments=[{"contentType": CARD, "content": content}, small])])
+    assert [(m.id, m.role, m.kind, m.text) for m in made] == [
+        ("m", "assistant", "text", "words"),
+        ("m.card1", "system", "text", f"A card cannot be shown here: {why}."),
+        ("m.card2", "assistant", "adaptiveCard", ""),
+    ]
+    turn = parse_turn(made)
+    assert (turn.kind, turn.errors) == ("passthrough", [f"message m.card1: its card is left out: {why}"])
+    assert turn.messages == made
+
+
+def test_a_card_for_which_there_is_no_more_room_is_told_and_its_data_is_kept() -> None:
+    large = card_attachment({"id": "large", "a": "x" * 31_000})
+    made = normalize_activities([
+        bot(id="1", attachments=[large]), bot(id="2", attachments=[large]), bot(id="3", value={"n": 1}),
+    ])  # fmt: skip
+    assert [(m.id, m.kind, bool(m.left_out)) for m in made] == [
+        ("3", "text", False), ("1.card1", "adaptiveCard", False), ("2.card1", "text", True),
+    ]  # fmt: skip
+    assert parse_turn(made).data == {"n": 1}
+    huge = {"n": 1, "b": "y" * 31_000}
+    (told,) = normalize_activities([bot(id="4", value=huge, attachments=[card_attachment({"a": "x" * 32_000})])])
+    assert (told.kind, told.payload) == ("text", huge)
 
 
 def test_the_payload_is_the_value_and_only_then_the_entities() -> None:
@@ -122,6 +156,57 @@ def test_a_value_that_is_no_object_is_no_payload(value: Any) -> None:
 @pytest.mark.parametrize("entities", [None, "x", [None], ["x"], [[]], [{}], [{"type": "mention", "a": 1}], {"a": 1}])
 def test_entities_that_say_nothing_are_no_payload(entities: Any) -> None:
     assert one(bot("x", entities=entities)).payload is None
+
+
+ABOUT = [
+    "mention", "Place", "GeoCoordinates", "streaminfo", "clientInfo", "ProductInfo", "activityTreatment",
+    "https://schema.org/Message", "http://schema.org/Place", "https://schema.org/Claim", "AIGeneratedContent",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ABOUT)
+def test_entities_that_describe_the_message_are_no_data_in_any_case(kind: str) -> None:
+    for spelled in (kind, kind.lower(), kind.upper(), kind.title()):
+        described = {"type": spelled, "name": "Berlin", "latitude": 52.5, "mentioned": {"id": "7"}, "address": "x"}
+        assert one(bot("x", entities=[described])).payload is None, spelled
+        linked = {**described, "@type": spelled}
+        del linked["type"]
+        assert one(bot("x", entities=[linked])).payload is None, spelled
+        assert one(bot("x", entities=[described, {"type": "fields", "a": 1}])).payload == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "word", ["claim", "Thing", "message", "definedTerm", "DigitalDocument", "creativework", "imageObject"]
+)
+def test_a_word_of_the_vocabulary_describes_the_message_only_where_it_is_said_to_be_one(word: str) -> None:
+    assert one(bot("x", entities=[{"type": word, "claimNumber": "C-1"}])).payload == {"claimNumber": "C-1"}
+    for linked in ({"@type": word}, {"type": word, "@type": word}, {"type": f"https://schema.org/{word}"}):
+        assert one(bot("x", entities=[{**linked, "name": "Berlin"}])).payload is None, linked
+
+
+@pytest.mark.parametrize(
+    "types",
+    [
+        {"type": None, "@type": "Place"},
+        {"type": "", "@type": "Place"},
+        {"type": "entity", "@type": "Place"},
+        {"@type": ["Place", "Thing"]},
+        {"@type": ["https://schema.org/Place"]},
+        {"type": ["mention"]},
+        {"type": "http://www.schema.org/Place"},
+        {"type": "https://schema.org/GeoCoordinates/"},
+        {"type": "schema.org/Claim"},
+        {"type": "schema:Place"},
+        {"type": " mention "},
+        {"Type": "mention"},
+    ],
+)
+def test_entities_that_describe_the_message_are_no_data_however_their_type_is_written(types: dict[str, Any]) -> None:
+    assert one(bot("x", entities=[{**types, "name": "Berlin"}])).payload is None
+
+
+def test_what_an_entity_is_linked_by_is_no_data() -> None:
+    assert one(bot("x", entities=[{"@context": "c", "@id": "1", "@type": "Order", "a": 1}])).payload == {"a": 1}
 
 
 @pytest.mark.parametrize("kind", [["x"], {"x": 1}, 7, None])

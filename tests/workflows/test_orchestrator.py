@@ -14,7 +14,7 @@ from inturn.testing import ManualClock, app_for_tests
 from inturn.workflows import OrchestratorConfig, WorkflowOrchestrator
 from inturn.workflows.definition.model import FieldDefinition, StepDefinition, WorkflowDefinition
 from tests.workflows.conftest import ADA, MakeOrchestrator, begin, collected, stored
-from tests.workflows.scripted import DEFINITION, Scripted, saying
+from tests.workflows.scripted import DEFINITION, Scripted, bot, saying
 
 
 async def test_a_session_starts_with_the_words_of_its_definition(flow: WorkflowOrchestrator) -> None:
@@ -23,7 +23,9 @@ async def test_a_session_starts_with_the_words_of_its_definition(flow: WorkflowO
     assert started.workflow_state.model_dump(include={"status", "current_phase", "collected_data", "turn_count"}) == {
         "status": "active", "current_phase": "about_you", "collected_data": {}, "turn_count": 0,
     }  # fmt: skip
-    assert started.progress.model_dump() == {"current_step": 1, "total_steps": 2, "percent_complete": 0}
+    assert started.progress.model_dump() == {
+        "current_step": 1, "current_step_id": "about_you", "total_steps": 2, "percent_complete": 0,
+    }  # fmt: skip
     view = await flow.get_session(started.conversation_id, owner=ADA)
     assert (view.workflow_state, view.progress) == (started.workflow_state, started.progress)
     assert (view.definition, view.title, view.busy) == ("intake", "Intake", "reject")
@@ -50,7 +52,9 @@ async def test_a_turn_collects_saves_and_tells_all_about_it(flow: WorkflowOrches
     assert [message.text for message in first.messages] == ["noted: name=Ada extra=1"]
     assert (first.parsed_turn.kind, first.parsed_turn.next_action) == ("structured", "ask")
     assert first.workflow_state.collected_data == {"name": "Ada", "extra": "1"}
-    assert first.progress.model_dump() == {"current_step": 1, "total_steps": 2, "percent_complete": 33}
+    assert first.progress.model_dump() == {
+        "current_step": 1, "current_step_id": "about_you", "total_steps": 2, "percent_complete": 33,
+    }  # fmt: skip
     assert first.turn_meta.model_dump() == {
         "turn_number": 1, "state_changed": True, "collected_this_turn": {"name": "Ada", "extra": "1"},
     }  # fmt: skip
@@ -58,6 +62,7 @@ async def test_a_turn_collects_saves_and_tells_all_about_it(flow: WorkflowOrches
     second = await flow.process_turn(conversation, "email=ada@example.org name=Grace")
     assert second.workflow_state.collected_data == {"extra": "1", "email": "ada@example.org", "name": "Grace"}
     assert (second.workflow_state.current_phase, second.progress.current_step) == ("details", 2)
+    assert second.progress.current_step_id == "details"
     assert second.turn_meta.turn_number == 2
     third = await flow.process_turn(conversation, "hm")
     assert third.turn_meta.model_dump() == {"turn_number": 3, "state_changed": False, "collected_this_turn": {}}
@@ -166,6 +171,31 @@ async def test_complete_is_a_hundred_percent_and_takes_no_more_turns(flow: Workf
         await flow.process_card_action(conversation, "details_card", {"count": 3})
     assert await stored(flow, conversation) == before
     assert (await flow.get_session(conversation)).workflow_state.collected_data == {"name": "Ada"}
+
+
+async def test_a_result_whose_only_sign_is_its_action_completes(make: MakeOrchestrator) -> None:
+    flow = make(Scripted(saying(bot("Done.", value={"action": "complete", "name": "Ada"}))))
+    conversation = await begin(flow)
+    done = await flow.process_turn(conversation, "yes")
+    assert (done.workflow_state.status, done.turn_meta.collected_this_turn) == ("completed", {"name": "Ada"})
+    with pytest.raises(SessionCompleted):
+        await flow.process_turn(conversation, "more")
+
+
+async def test_a_card_that_is_too_large_is_told_to_the_user_and_in_the_log(
+    make: MakeOrchestrator, caplog: pytest.LogCaptureFixture
+) -> None:
+    flow = make(Scripted(saying(bot("Fill it in.", id="m", attachments=[card_attachment({"a": "x" * 40_000})]))))
+    conversation = await begin(flow)
+    response = await flow.process_turn(conversation, "x", "once")
+    assert [message.text for message in response.messages] == [
+        "Fill it in.", "A card cannot be shown here: it is more than 32768 bytes long.",
+    ]  # fmt: skip
+    assert response.parsed_turn.errors == ["message m.card1: its card is left out: it is more than 32768 bytes long"]
+    assert await flow.process_turn(conversation, "x", "once") == response
+    (line,) = [record.message for record in caplog.records if "card" in record.message]
+    assert conversation in line
+    assert (await flow.get_session(conversation)).history[-1].text == "Fill it in.", "the agent did not say it"
 
 
 async def test_a_session_is_completed_by_hand_once_and_stays_so(flow: WorkflowOrchestrator) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
@@ -154,11 +155,6 @@ def test_a_part_of_something_broken_or_larger_is_not_taken_for_the_answer(text: 
     assert (turn.kind == "structured", turn.data, turn.next_action) == (False, {}, None)
 
 
-def test_a_broken_block_before_a_good_one_does_no_harm() -> None:
-    turn = parsed(bot('```json\n{"a": }\n```\n```json\n{"b": 2}\n```'))
-    assert (turn.kind, turn.data, turn.errors) == ("structured", {"b": 2}, [])
-
-
 @pytest.mark.parametrize("action", ["ask", "research", "confirm", "complete", "error"])
 @pytest.mark.parametrize("name", ["nextAction", "next_action"])
 def test_the_next_action_is_read(name: str, action: str) -> None:
@@ -173,6 +169,38 @@ def test_a_next_action_that_there_is_not_is_none_and_told(action: Any) -> None:
     assert len(turn.errors) == 1
     assert "next action" in turn.errors[0]
     assert len(turn.errors[0]) < 200
+
+
+@pytest.mark.parametrize("action", ["complete", "Complete", "confirm", "error"])
+def test_an_agent_may_name_the_next_action_action(action: str) -> None:
+    for given in (bot("x", value={"action": action, "a": 1}), bot(json.dumps({"action": action, "a": 1}))):
+        turn = parsed(given)
+        assert (turn.next_action, turn.data, turn.errors) == (action.lower(), {"a": 1}, [])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"action": "complete", "cardId": "c", "a": 1},
+        {"action": "complete", "nextAction": "ask", "a": 1},
+        {"action": "submit", "a": 1},
+        {"action": ["complete"], "a": 1},
+    ],
+)
+def test_the_action_of_a_card_is_no_next_action(value: dict[str, Any]) -> None:
+    turn = parsed(bot("x", value=value))
+    assert (turn.next_action, turn.data, turn.errors) == (value.get("nextAction"), {"a": 1}, [])
+
+
+@pytest.mark.parametrize("nothing", [None, "", " ", "none", "None", "null"])
+def test_an_action_counts_where_the_next_action_is_none(nothing: str | None) -> None:
+    turn = parsed(bot("x", value={"nextAction": nothing, "action": " Complete ", "a": 1}))
+    assert (turn.next_action, turn.data, turn.errors) == ("complete", {"a": 1}, [])
+
+
+def test_whatever_is_in_data_is_data_and_moves_nothing() -> None:
+    turn = parsed(bot("x", value={"data": {"action": "complete", "nextAction": "complete"}}))
+    assert (turn.next_action, turn.data) == (None, {"action": "complete", "nextAction": "complete"})
 
 
 def test_words_about_the_turn_are_no_data() -> None:
@@ -210,11 +238,196 @@ def test_citations_of_a_message_are_those_of_the_turn() -> None:
     assert (turn.kind, turn.citations) == ("passthrough", [{"title": "T", "url": "u"}])
 
 
-@pytest.mark.parametrize("blanks", [" ", "\t", "\n", " \n"])
-def test_many_blanks_behind_a_fence_cost_no_more_than_they_are_long(blanks: str) -> None:
-    started_at = time.process_time()
-    assert parse_turn([NormalizedMessage(id="m", text="```" + blanks * 60_000)]).kind == "passthrough"
-    assert time.process_time() - started_at < 3
+BROKEN = [
+    # a quotation mark inside a string that nobody escaped
+    '{"reply": "You said "old"", "previous": {"data": {"email": "old@b.c"}}, "data": {"email": "new@b.c"}}',
+    '{"reply": "Press "}", "data": {"email": "old@b.c"}}',
+    '{"reply": "Press "}"}',
+    '{"reply": "like ```json {"email": "old@b.c"}``` this", "data": {}}',
+    '{"a": 1, "b": {"c": 2}}}',
+    'Look: { previous: {"email": "old@b.c"} }',
+    'Look: {{"email": "old@b.c"}}',
+    '{"email": "a@b.c", {"email": "old@b.c"}',
+    '[{"email": "a "b""}, {"email": "old@b.c"}]',
+    '[1, {"email": "old@b.c"}, oops]',
+    '["a "b"", {"email": "old@b.c"}]',
+    '```\n{"reply": "a "b"", "previous": {"email": "old@b.c"}}\n```',
+    '```json\n{"reply": "a "b"", "previous": {"email": "old@b.c"}}\n```',
+    '```json\n{"reply": "Press "}", "data": {"email": "old@b.c"}}\n```',
+    '```json\n{"email": "a@b.c"}\n{"email": "old@b.c"}\n```',
+    '```json\n{"reply": "a "b"", "previous": {"email": "old@b.c"}}',
+    '{"email": "a@b.c", "big": "' + "x" * 40_000 + '"}',
+    '{"email": "a@b.c", "n": ' + "9" * 5000 + "}",
+    '{"a": {"x": ' * 60 + '{"email": "old@b.c"}' + "}}" * 60,
+    '{"x": [[1}, ' * 100 + '{"email": "old@b.c"}',
+    # a fence in a string of an object that is broken
+    '{"reply": "a "b":\n```json\n{"email": "old@b.c"}\n```\nso", "data": {"email": "new@b.c"}}',
+    '{"reply": "a "b" }:\n```json\n{"email": "old@b.c"}\n```\nso {", "data": {"email": "new@b.c"}}',
+    '{"reply": oops "}",\n```json\n{"email": "old@b.c"}\n```\n}',
+    '{"email": "a@b.c"} or {"reply": "a "b":\n```json\n{"email": "old@b.c"}\n```\nso"}',
+    '{"reply": oops "}\n```json\n{"email": "old@b.c"}\n```\n", "b": "\n```json\n{"email": "old@b.c"}\n```\n',
+    '```json\n{"email": "a@b.c"}\nor {"email": "old@b.c"}\n```',
+]
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_what_does_not_parse_whole_is_a_parse_error_and_nothing_is_read_out_of_it(text: str) -> None:
+    turn = parse_turn([NormalizedMessage(id="m7", text=text)])
+    assert (turn.kind, turn.data, turn.next_action) == ("parse_error", {}, None)
+    assert len(turn.errors) == 1
+    assert turn.errors[0].startswith("message m7: ")
+    assert shown(turn) == [text]
+
+
+BESIDE_AN_OLD_VALUE = [
+    '```json\n{"name": "John "Jack" Smith"}\n```',
+    '```\n{"name": "John "Jack" Smith"}\n```',
+    '```js\n{"name": "John "Jack" Smith"}\n```',
+    '```json\n{"a": }\n```',
+    "```json\nname: John\n```",
+    '```json5\n{name: "John"}\n```',
+    '{"name": "Jo"hn"}',
+    '`{"name": "Jo"hn"}`',
+    '{"name": "John",}',
+    '{"name": None}',
+    "{'name': 'John'}",
+    "{“name”: “John”}",
+    '{name: "John"}',
+]
+
+
+@pytest.mark.parametrize("broken", BESIDE_AN_OLD_VALUE)
+def test_nothing_is_collected_beside_something_broken_that_was_meant_as_data(broken: str) -> None:
+    for old in ('Before you had {"name": "Jon"}.', '```json\n{"name": "Jon"}\n```'):
+        for texts in ([f"{broken}\n{old}"], [f"{old}\n{broken}"], [broken, old], [old, broken]):
+            turn = parse_turn([NormalizedMessage(id=f"m{n}", text=text) for n, text in enumerate(texts)])
+            assert (turn.kind, turn.data, len(turn.errors), shown(turn)) == ("parse_error", {}, 1, texts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"result": {"name": "Old"}, "name": "New"}',
+        '"result": {"name": "Old"}, "name": "New',
+        '"name": "New", "result": {"name": "Old"}',
+        'name: New, result: {"name": "Old"}, age: 5 }',
+        '"reply": "see\n```json\n{"name": "Old"}\n```", "name": "New"}',
+        '{"name": "A"}, {"name": "B"}]',
+    ],
+)
+def test_a_part_of_an_object_whose_beginning_is_missing_is_not_collected(text: str) -> None:
+    turn = parse_turn([NormalizedMessage(id="m", text=text)])
+    assert (turn.kind, turn.data, shown(turn)) == ("parse_error", {}, [text])
+
+
+@pytest.mark.parametrize(
+    "text", ["Use {'a': 1}.", 'Use {name: "x"}.', 'Format: {"age": int}', "Thanks :-}", '["S", ...] ' * 60]
+)
+def test_what_only_looks_like_data_is_no_error_where_there_is_no_data(text: str) -> None:
+    turn = parse_turn([NormalizedMessage(id="m", text=text)])
+    assert (turn.kind, turn.errors) == ("passthrough", [])
+
+
+@pytest.mark.parametrize("code", ['```js\nsend({"a": 2});\n```', 'Call `send({"a": 2})`.'])
+def test_code_is_no_data(code: str) -> None:
+    assert parse_turn([NormalizedMessage(id="m", text=code)]).kind == "passthrough"
+
+
+def test_the_fence_that_closes_code_begins_no_block() -> None:
+    turn = parse_turn([NormalizedMessage(id="m", text='```\ncode\n```\n{"a": 1} and [x]')])
+    assert (turn.kind, turn.data) == ("structured", {"a": 1})
+
+
+def test_a_value_that_cannot_be_kept_hides_the_others() -> None:
+    too_large = Activity.said("words", value={"data": {"name": "y" * 40_000}})
+    turn = parse_turn(normalize_activities([too_large, Activity.said("old", value={"data": {"name": "Jon"}})]))
+    assert (turn.kind, turn.data, len(turn.errors)) == ("parse_error", {}, 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"note": "one\ntwo\tthree", "a": 1}',
+        '```json\n{"note": "one\ntwo\tthree", "a": 1}\n```',
+        '```json\n{"note": "one\ntwo\tthree", "a": 1}',
+    ],
+)
+def test_line_breaks_inside_strings_are_read(text: str) -> None:
+    turn = parsed(bot(text))
+    assert (turn.kind, turn.data) == ("structured", {"note": "one\ntwo\tthree", "a": 1})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'See [1], [the "handbook"](u), [[wiki]] and [note: x] for {name}: {"a": 1}',
+        "".join(f"[link {n}](u{n}) {{x{n}}} [{n}] " for n in range(100)) + '{"a": 1}',
+        'As I said: "{"a": 1}", right?',
+        '[note: {"a": 1}]',
+        '```\nif (x) { y() }\n```\n{"a": 1}',
+    ],
+)
+def test_brackets_of_prose_and_closed_blocks_do_not_hide_an_object(text: str) -> None:
+    turn = parsed(bot(text))
+    assert (turn.kind, turn.data, turn.errors) == ("structured", {"a": 1}, [])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        'Choose one of ["S", "M", ...].',
+        'Dear {{ "first_name" }},',
+        'Format: {"b": int}',
+        '{"b": 1} is not {"b": int}:',
+        "".join(f'{{"b": {n}}} ' for n in range(60)),
+        "Use {name} as a placeholder :-}",
+        'Choose one of ["S", ["M", ...]].',
+        '```js\nconst a = {"b": c};\nsend({"a": 2});\n```',
+        '```\nfunction f() {\n  if (x) { y("z") }\n}\n```',
+        'Call `send({"a": b})`, or use `{name: "x"}` :}',
+        "]0, 1] and [0, 1[",
+    ],
+)
+def test_a_block_behind_prose_that_looks_like_json_is_read(words: str) -> None:
+    turn = parse_turn([NormalizedMessage(id="m", text=words + '\n```json\n{"a": 1}\n```\nGood?')])
+    assert (turn.kind, turn.data, turn.errors) == ("structured", {"a": 1}, [])
+    assert shown(turn) == [words + "\n\nGood?"]
+
+
+def test_words_inside_a_block_are_shown() -> None:
+    turn = parsed(bot('Here:\n```json\n{"a": 1}\nThat is all.\n```\nGood?'))
+    assert (turn.kind, turn.data, shown(turn)) == ("structured", {"a": 1}, ["Here:\nThat is all.\nGood?"])
+
+
+def test_many_lists_before_an_object_do_not_hide_it() -> None:
+    turn = parsed(bot('[{"x": 1}] ' * 100 + '{"a": 1}'))
+    assert (turn.kind, turn.data) == ("structured", {"a": 1})
+
+
+HOSTILE = [
+    " ", "\t", "\n", " \n", "```{", "{", "[", '{"', '["', '{"a":', "[{", "{x ", "[x ", "{x}", "[1]", "``` ", "```\n",
+    '```json\n{"a": }\n```\n',
+    '```json\n{"a": 1} x\n```\n', '{"a": 1}} ', '[{"a": 1}] ', '{"a": "\\"', '```json{"', "``` \t\n", '[1, "a" ', '"}',
+    '{"b": int} ', "`a`", "` ", "{'", '{a: "', "{“", "```js\n", "```js\n```\n", '["S", ...] ', "} ", '{"a": 1}, "',
+    "\t```\n",
+    '{"a": 1,}\n```json\n{"b": }\n```\n', '{"a": 1,}\n```json\n{"b": 1}\n```\n"}', '{"a": 1,}\n```{', '{"a": 1} ',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_a_hostile_text_costs_in_proportion_to_its_length(piece: str) -> None:
+    def cost(length: int) -> float:
+        message = NormalizedMessage(id="m", text="```" + (piece * length)[:length])
+        best = float("inf")
+        for _ in range(3):
+            began = time.thread_time()
+            parse_turn([message])
+            best = min(best, time.thread_time() - began)
+        return best
+
+    short, long = cost(50_000), cost(400_000)
+    # eight times the text: linear is 8, quadratic 64; below a few milliseconds a ratio says nothing
+    assert long < 24 * short + 0.02, (short, long)
 
 
 def test_citations_and_errors_are_told_as_far_as_there_is_room() -> None:

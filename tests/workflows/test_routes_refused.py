@@ -101,6 +101,21 @@ BODIES = [
 ]
 
 
+@pytest.mark.parametrize("kind", [None, "application/x-www-form-urlencoded", "text/plain"])
+async def test_json_that_is_not_called_so_is_refused_with_the_header_to_send(site: Site, kind: str | None) -> None:
+    """What curl does with `-d` alone."""
+    conversation = await site.start()
+    answer = await site.client.post(
+        f"/api/v1/workflows/{conversation}/turns",
+        content=json.dumps({"text": "hi"}),
+        headers={} if kind is None else {"content-type": kind},
+    )
+    told = problem(answer, 422, "invalid-request")
+    assert told["errors"] == [
+        {"field": "body", "message": "is not JSON: send it with the header Content-Type: application/json"}
+    ]
+
+
 @pytest.mark.parametrize(("body", "field"), BODIES, ids=lambda value: str(value)[:40])
 @pytest.mark.parametrize("path", ["turns", "turns/stream"])
 async def test_a_body_that_does_not_fit_names_the_field(site: Site, path: str, body: Any, field: str) -> None:
@@ -151,6 +166,9 @@ async def test_an_unknown_definition_names_the_field(site: Site) -> None:
         assert problem(answer, 422, "invalid-request")["errors"][0]["field"] == field
     told = problem(await site.client.post("/api/v1/workflows", json={"definition": "nope"}), 422, "invalid-request")
     assert told["errors"] == [{"field": "definition", "message": "no such workflow; known: intake"}]
+    long = await site.client.post("/api/v1/workflows", json={"definition": "n" * 65})
+    told = problem(long, 422, "invalid-request")
+    assert told["errors"] == [{"field": "definition", "message": "String should have at most 64 characters"}]
 
 
 @pytest.mark.parametrize("name", ["nobody", "%00", "a%3Eb", "%ff", "x" * 2000, "%F0%9F%98%80", "..%2f..", "%ed%a0%80"])

@@ -12,7 +12,7 @@ import redis.asyncio
 
 from inturn.agents.activity import Activity
 from inturn.agents.protocol import Ask
-from inturn.errors import AgentUnavailable, StateMismatch, UnknownConversation
+from inturn.errors import AgentUnavailable, SessionCompleted, StateMismatch, UnknownConversation
 from inturn.workflows import Owner, RedisWorkflowStateStore, WorkflowOrchestrator, WorkflowState
 from tests.workflows.conftest import ADA, MakeOrchestrator, begin, state_of, stored
 from tests.workflows.scripted import Scripted
@@ -235,3 +235,62 @@ async def test_two_processes_that_adopt_it_at_once_adopt_it_once(
     )
     assert sorted(answer.turn_meta.turn_number for answer in answers) == list(range(1, 11))
     assert len((await one.get_session(namespace)).workflow_state.collected_data) == 10
+
+
+BOB = Owner(user_id="bob", tenant_id="acme")
+OF_OTHERS: dict[str, dict[str, Any]] = {
+    "camelCase": {"status": "active", "collectedData": {"name": "Ada"}, "turnCount": 4, "currentStep": "about_you"},
+    "snake_case": {"status": "in_progress", "collected_data": {"name": "Ada"}, "turn_count": 4},
+    "of a user": {"userId": "ada", "tenantId": "acme", "collectedData": {"name": "Ada"}, "turnCount": 4},
+    "of a user without a tenant": {"owner": {"user_id": "ada"}, "collected_data": {"name": "Ada"}, "turn_count": 4},
+}
+
+
+@pytest.mark.parametrize("what", OF_OTHERS)
+async def test_states_of_other_services_are_adopted_with_defaults_at_the_first_turn(
+    flow: WorkflowOrchestrator, client: redis.asyncio.Redis, namespace: str, what: str
+) -> None:
+    await client.set(f"wf:{namespace}", json.dumps(OF_OTHERS[what]))
+    assert (await flow.get_session(namespace, owner=ADA)).definition == "intake"
+    response = await flow.process_turn(namespace, "email=ada@example.org", owner=ADA)
+    assert response.workflow_state.collected_data == {"name": "Ada", "email": "ada@example.org"}
+    assert response.turn_meta.turn_number == 5
+    state = await flow.app.lanes.state(f"conversation:{namespace}", WorkflowState)
+    assert state is not None
+    assert (state.conversation_id, state.definition, state.owner) == (namespace, "intake", ADA)
+    with pytest.raises(UnknownConversation):
+        await flow.process_turn(namespace, "x", owner=BOB)
+    await client.delete(f"wf:{namespace}")
+
+
+async def test_a_state_without_an_owner_belongs_to_whoever_takes_its_first_turn(
+    make: MakeOrchestrator, plain: RedisWorkflowStateStore, client: redis.asyncio.Redis, namespace: str
+) -> None:
+    await client.set(f"wf:{namespace}", json.dumps(OF_OTHERS["camelCase"]))
+    flows = [make(plain=plain, busy="queue"), make(plain=plain, busy="queue")]
+    answers = await asyncio.gather(
+        *(flow.process_turn(namespace, "x", owner=owner) for flow, owner in zip(flows, (ADA, BOB), strict=True)),
+        return_exceptions=True,
+    )
+    assert sorted(type(answer).__name__ for answer in answers) == ["UnknownConversation", "WorkflowResponse"]
+    state = await flows[0].app.lanes.state(f"conversation:{namespace}", WorkflowState)
+    assert state is not None
+    assert state.busy == "queue", "the orchestrator's, as the service names none"
+
+
+async def test_a_state_that_names_its_user_is_nobody_elses(
+    flow: WorkflowOrchestrator, client: redis.asyncio.Redis, namespace: str
+) -> None:
+    await client.set(f"wf:{namespace}", json.dumps(OF_OTHERS["of a user without a tenant"]))
+    for call in (flow.process_turn(namespace, "x", owner=BOB), flow.get_session(namespace, owner=BOB)):
+        with pytest.raises(UnknownConversation):
+            await call
+
+
+async def test_a_completed_state_of_another_service_stays_completed(
+    flow: WorkflowOrchestrator, client: redis.asyncio.Redis, namespace: str
+) -> None:
+    await client.set(f"wf:{namespace}", json.dumps({"status": "completed", "collectedData": {}}))
+    assert (await flow.get_session(namespace, owner=ADA)).workflow_state.status == "completed"
+    with pytest.raises(SessionCompleted):
+        await flow.process_turn(namespace, "x", owner=ADA)

@@ -126,8 +126,10 @@ def test_the_position_and_the_progress_come_from_the_definition(
     state.stand_at(DEFINITION)
     assert (state.current_step, state.phase) == (step, phase)
     progress = Progress.of(state, DEFINITION)
+    number = min(step + 1, 2)
     assert progress.model_dump() == {
-        "current_step": min(step + 1, 2), "total_steps": 2, "percent_complete": percent,
+        "current_step": number, "current_step_id": DEFINITION.steps[number - 1].id, "total_steps": 2,
+        "percent_complete": percent,
     }  # fmt: skip
     view = StateView.of(state, DEFINITION)
     assert view.current_step == (None if step == 2 else DEFINITION.steps[step].id)

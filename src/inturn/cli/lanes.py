@@ -18,13 +18,13 @@ from inturn.cli.output import (
     must_be_able_to_ask,
     pretty,
     print_json,
-    printable,
     printable_lines,
     show,
 )
 from inturn.cli.terminal import Screen, Table
 from inturn.errors import SettingsError
 from inturn.lanes.admin import DeadLetter, LaneInfo, LaneSummary, MessageInfo
+from inturn.printable import printable
 from inturn.sync import DeadLetters, InTurn, Lanes
 
 MAX_LETTERS = 1_000_000
@@ -155,6 +155,20 @@ def _lines_of(lane: LaneInfo, screen: Screen) -> list[str]:
         lines += [f"waiting ({first}{lane.waiting}):", *_table_of_messages(lane.messages).lines(screen)]
     else:
         lines.append("Nothing is waiting.")
+    running = (lane.running, *lane.burst) if lane.running is not None else ()
+    return lines + _lines_of_failures((*running, *lane.messages))
+
+
+def _lines_of_failures(messages: Sequence[MessageInfo]) -> list[str]:
+    """What each attempt of these messages raised. The messages of a burst failed together: that is said once."""
+    lines: list[str] = []
+    told: list[dict[str, Any]] = []
+    for message in messages:
+        errors = [error for error in message.errors if error not in told]
+        if errors:
+            told += errors
+            lines.append(printable(f"what message {message.id!r} of handler {message.handler!r} has raised:"))
+            lines += [line for error in errors for line in _lines_of_error(error)]
     return lines
 
 
@@ -270,10 +284,11 @@ def _lines_of_letter(letter: DeadLetter, screen: Screen) -> list[str]:
         "body:",
         *printable_lines(pretty(letter.body, MAX_BODY_SHOWN)),
     ]
-    for error in letter.errors:
-        at = f" at {moment(error['at'] / 1000)}" if isinstance(error.get("at"), int | float) else ""
-        attempt = f"attempt {error['attempt']}" if "attempt" in error else "error"
-        lines += printable_lines(f"{attempt}{at}: {_error(error)}")
-        if error.get("traceback"):
-            lines += printable_lines(str(error["traceback"]).rstrip())
-    return lines
+    return lines + [line for error in letter.errors for line in _lines_of_error(error)]
+
+
+def _lines_of_error(error: dict[str, Any]) -> list[str]:
+    at = f" at {moment(error['at'] / 1000)}" if isinstance(error.get("at"), int | float) else ""
+    attempt = f"attempt {error['attempt']}" if "attempt" in error else "error"
+    lines = printable_lines(f"{attempt}{at}: {_error(error)}")
+    return lines + (printable_lines(str(error["traceback"]).rstrip()) if error.get("traceback") else [])

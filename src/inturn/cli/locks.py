@@ -13,11 +13,11 @@ from inturn.cli.output import (
     is_confirmed,
     must_be_able_to_ask,
     print_json,
-    printable,
     show,
 )
 from inturn.cli.terminal import Screen, Table
 from inturn.locks.admin import HolderInfo, LockInfo, WaiterInfo
+from inturn.printable import printable
 from inturn.sync import Locks
 
 

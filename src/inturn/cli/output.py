@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from inturn.cli.terminal import Screen
 from inturn.errors import SettingsError
+from inturn.printable import printable
 
 REFRESH_S = 1.0
 MAX_SHOWN = 2000
@@ -45,7 +47,7 @@ def _watch(look: Callable[[], Sight], as_json: bool) -> NoReturn:
     """Until Ctrl-C. What is not there may come, so it is not an error here."""
     if as_json:
         while True:
-            print(json.dumps(look().document, ensure_ascii=False), flush=True)
+            print(_json(look().document), flush=True)
             time.sleep(REFRESH_S)
     screen = Screen()
     with screen.live(keep=True) as live:
@@ -59,7 +61,21 @@ def _watch(look: Callable[[], Sight], as_json: bool) -> NoReturn:
 
 
 def print_json(document: object) -> None:
-    print(json.dumps(document, indent=2, ensure_ascii=False))
+    print(_json(document, indent=2))
+
+
+def _json(document: object, indent: int | None = None) -> str:
+    """Leaves letters of any language as they are; what a terminal could take for a command is escaped."""
+    lines = json.dumps(document, indent=indent, ensure_ascii=False).split("\n")
+    return "\n".join(line if line.isprintable() else _ODD.sub(_escape, line) for line in lines)
+
+
+_ODD = re.compile(r"[^ -~]")
+
+
+def _escape(found: re.Match[str]) -> str:
+    char = found[0]
+    return char if char.isprintable() else json.dumps(char)[1:-1]
 
 
 def complain(sentence: str) -> int:
@@ -75,10 +91,6 @@ def must_be_able_to_ask(what: str) -> None:
 def is_confirmed(question: str) -> bool:
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def printable(text: str) -> str:
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def printable_lines(text: str) -> list[str]:

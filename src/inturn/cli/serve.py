@@ -26,6 +26,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
     grace = checked.seconds(arguments.grace, "grace", allow_zero=True)
     try:
         from inturn.web.app import make_app
+        from inturn.web.connection_limits import Limits
         from inturn.web.server import serve
     except MissingExtra as error:
         raise MissingExtra("inturn serve", error.extra) from error
@@ -48,7 +49,8 @@ def run_serve(arguments: argparse.Namespace) -> int:
         plural = "s" if keys > 1 else ""
         who = f"{keys} API key{plural}" if keys else 'no API keys: serves this machine only, as user "local"'
         line = f"inturn serves http://{host}:{port} (store {mask(settings.url)}, agent {api.state.agent.name}, {who})"
-        serve(api, listening, lambda: print(line, flush=True), logs_access=is_debug)
+        limits = Limits(settings.head_timeout, settings.body_timeout, settings.write_timeout)
+        serve(api, listening, lambda: print(line, flush=True), limits=limits, logs_access=is_debug)
     return 0
 
 

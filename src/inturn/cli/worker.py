@@ -31,7 +31,7 @@ def run_worker(arguments: argparse.Namespace) -> int:
 
 async def _work(app: InTurn, concurrency: int, grace: float) -> None:
     try:
-        await app.run(concurrency, grace)
+        await app.run(concurrency, grace, signals=True)
     finally:
         await app.close()
 

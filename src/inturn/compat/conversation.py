@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 
 from inturn import arguments
 from inturn.compat import plain
+from inturn.compat.counted import CountedLocks
 from inturn.errors import ConversationLockError, StoreUnavailable
-from inturn.store import clock
 
 log = logging.getLogger("inturn.locks")
 
@@ -28,7 +28,7 @@ class ConversationLock:
     """
 
     def __init__(self, redis_client: plain.Client | plain.App, ttl: arguments.Seconds = LIFE_S) -> None:
-        self._locks = plain.async_locks(redis_client, "redis_client")
+        self._locks = CountedLocks(plain.async_locks(redis_client, "redis_client"), log)
         self._life_s = arguments.ttl(ttl)
 
     async def acquire(self, conversation_id: str) -> Release:
@@ -37,8 +37,11 @@ class ConversationLock:
         `ConversationLockError` if the conversation is already being answered, `StoreUnavailable` if the store is away.
         """
         key = PREFIX + arguments.name(conversation_id, "conversation_id")
-        taken_at = clock.now()
-        lock_id = await self._locks.take(key, round(self._life_s * 1000))
+        try:
+            lock_id = await self._locks.take(key, round(self._life_s * 1000))
+        except StoreUnavailable as error:
+            log.warning("refused name=%s why=away: %s", key, error)
+            raise
         if lock_id is None:
             raise ConversationLockError(conversation_id)
         is_released = False
@@ -54,12 +57,6 @@ class ConversationLock:
             except StoreUnavailable as error:
                 log.warning("away name=%s: the lock expires by itself: %s", key, error)
                 return False
-            if status != "done":
-                held_s = clock.now() - taken_at
-                log.warning(
-                    "expired name=%s held=%.3fs life=%gs now=%s: someone else may have answered meanwhile",
-                    key, held_s, self._life_s, status,
-                )  # fmt: skip
             return status == "done"
 
         return release

@@ -2,7 +2,7 @@
 
 If the store is away nothing is raised: that is logged, and the call returns what loses no message: not a duplicate,
 claimed. `last_refusal` says so. The marks are the plain keys `processed_msg:{message_id}` on Redis, and locks with a
-fixed life on SQLite.
+fixed life on SQLite. They count as locks do: claimed or marked is `granted`, and what was there before is `busy`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import secrets
 from collections.abc import Awaitable
 from typing import Protocol, TypeVar
 
-from inturn import arguments
+from inturn import arguments, metrics
+from inturn.compat.expiring import Expiring
 from inturn.compat.face import Answer, Face, SyncFace
 from inturn.compat.plain import (
     App,
@@ -31,7 +32,6 @@ from inturn.compat.plain import (
 )
 from inturn.errors import ArgumentTypeError, StoreUnavailable
 from inturn.process.process import Process
-from inturn.store import clock
 
 log = logging.getLogger("inturn.lanes")
 
@@ -39,32 +39,8 @@ PREFIX = "processed_msg:"
 T = TypeVar("T")
 
 
-class Claims:
-    """What this manager has claimed and has not yet marked or given back, until it expires: key -> token."""
-
-    def __init__(self) -> None:
-        self._kept: dict[str, tuple[str, float]] = {}
-        self._sweep_at = 64
-
-    def keep(self, key: str, token: str, life_ms: int) -> None:
-        self._kept[key] = token, clock.now() + life_ms / 1000
-
-    def keep_if_none(self, key: str, token: str, life_ms: int) -> None:
-        self._kept.setdefault(key, (token, clock.now() + life_ms / 1000))
-
-    def pop(self, key: str) -> str | None:
-        return self._kept.pop(key, ("", 0.0))[0] or None
-
-    def expired(self) -> list[tuple[str, str]]:
-        """Forget those that are over. It runs each time their number has doubled, so it costs next to nothing."""
-        if len(self._kept) < self._sweep_at:
-            return []
-        at = clock.now()
-        over = [(key, token) for key, (token, until) in list(self._kept.items()) if until <= at]
-        for key, _ in over:
-            self._kept.pop(key, None)
-        self._sweep_at = max(64, 2 * len(self._kept))
-        return over
+Claims = Expiring[str]
+"""What a manager has claimed and has not yet marked or given back, until it expires: key -> token."""
 
 
 class Marks(PlainLocks, Protocol):
@@ -80,7 +56,7 @@ class StringMarks(StringLocks):
 
     def __init__(self, commands: Commands) -> None:
         super().__init__(commands)
-        self.claims = Claims()
+        self.claims: Claims = Expiring()
 
     async def take(self, key: str, life_ms: int) -> str | None:
         self.claims.expired()
@@ -107,8 +83,8 @@ class LeaseMarks(LeaseLocks):
 
     def __init__(self, process: Process) -> None:
         super().__init__(process)
-        self.claims = Claims()
-        self._marked = Claims()
+        self.claims: Claims = Expiring()
+        self._marked: Claims = Expiring()
 
     async def take(self, key: str, life_ms: int) -> str | None:
         await self._process.ready()
@@ -148,7 +124,7 @@ def marks_of_app(app: App) -> Marks:
 
 class _Manager(Face):
     def __init__(self, kept: Marks, locks: PlainLocks, default_expiration: arguments.Seconds) -> None:
-        super().__init__(locks)
+        super().__init__(locks, log)
         self._marks = kept
         self.default_expiration = arguments.ttl(default_expiration, "default_expiration")
 
@@ -168,10 +144,21 @@ class _Manager(Face):
         return round(life_s * 1000)
 
     async def _has(self, key: str) -> Answer[bool]:
-        return await _unless_away(self._marks.is_held(key), key, False, "treated as new")
+        answer = await _unless_away(self._marks.is_held(key), key, False, "treated as new")
+        if answer.value:
+            metrics.acquisitions.labels("busy").inc()
+            log.info("refused name=%s why=duplicate", key)
+        return answer
 
     async def _put(self, key: str, life_ms: int) -> Answer[None]:
-        return await _unless_away(self._marks.put(key, life_ms), key, None, "not marked")
+        async def put() -> None:
+            is_claimed = key in self._marks.claims
+            await self._marks.put(key, life_ms)
+            if not is_claimed:  # a claim was counted when it was granted
+                metrics.acquired.inc()
+            log.debug("mark name=%s life=%gs", key, life_ms / 1000)
+
+        return await _unless_away(put(), key, None, "not marked")
 
     async def _claim(self, key: str, life_ms: int) -> Answer[bool]:
         async def claim() -> bool:

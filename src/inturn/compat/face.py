@@ -1,7 +1,7 @@
 """What the ready-made faces share: if the store is away, that is logged, and the call returns `None` or `False`.
 
-`last_refusal` says why. (A claim of `dedup.py` returns `True` instead, so that no message is lost.) `Face` is for code
-on an event loop; `SyncFace` runs the same coroutines for synchronous code.
+`last_refusal` says why, and so does the log. (A claim of `dedup.py` returns `True` instead: no message is lost.)
+`Face` is for code on an event loop; `SyncFace` runs the same coroutines for synchronous code.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
+from inturn.compat.counted import CountedLocks
 from inturn.compat.plain import App, Client, PlainLocks, Status, SyncApp, is_app, is_client, is_sync_app
 from inturn.errors import ArgumentTypeError, StoreUnavailable
 from inturn.process.runner import Runner
@@ -34,8 +35,8 @@ class Answer(Generic[T]):
 class Face:
     """An answer is computed on the available loop, and recorded (`_tell`) in the caller's thread."""
 
-    def __init__(self, locks: PlainLocks) -> None:
-        self._locks = locks
+    def __init__(self, locks: PlainLocks, log: logging.Logger = log) -> None:
+        self._locks = CountedLocks(locks, log)
         self._last: Answer[Any] = Answer(None)
         self._threads = threading.local()
 
@@ -66,7 +67,8 @@ class Face:
         try:
             lock_id = await self._locks.take(key, life_ms)
         except StoreUnavailable as error:
-            return _away(None, key, error)
+            log.warning("refused name=%s why=away: %s", key, error)
+            return Answer(None, "away", error)
         return Answer(lock_id, None if lock_id else "held")
 
     async def _drop(self, key: str, lock_id: str) -> Answer[bool]:

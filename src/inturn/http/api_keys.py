@@ -1,18 +1,28 @@
-"""API keys, each bound to a user of a tenant. Only their digests are kept, and no error message ever shows one."""
+"""API keys, each bound to a user of a tenant. Only their digests are kept, and no error message ever shows one.
+
+A server reads their file again when it changes, so that adding or withdrawing a key needs no restart.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
+import logging
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from inturn.errors import SettingsError
-from inturn.http.caller import Caller, is_tenant_id
+from inturn.http.caller import LOCAL, Caller, is_tenant_id
 from inturn.settings import Settings
+from inturn.store import clock
+
+log = logging.getLogger("inturn.http")
 
 MIN_LENGTH = 16
+LOOK_S = 1.0
+"""How often the file is looked at."""
 _KEY = re.compile(r"[!-~]+")
 _USER = re.compile(r"[A-Za-z0-9_.@+-]{1,128}")
 
@@ -49,25 +59,112 @@ class ApiKeys:
             return "the user must have 1 to 128 letters, digits or any of _ . @ + -"
         if not tenant or not is_tenant_id(tenant):  # a key must have one
             return "the tenant must have 1 to 64 letters, digits or any of _ . -"
+        if tenant == LOCAL.tenant_id:
+            return f"the tenant {tenant!r} is the one of servers without API keys; name another"
         if _digest(key) in self._callers:
             return "the key is already listed above"
         self._callers[_digest(key)] = Caller(user, tenant)
         return ""
 
 
-def load_keys(settings: Settings) -> ApiKeys:
-    """Reads the file and the environment, both if both are set. Raises `SettingsError`."""
+class CurrentKeys:
+    """The keys of the settings, as they are now. While the file cannot be used, the keys of before count. A file that
+    can be read and names no key withdraws all that it had.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        """Raises `SettingsError`."""
+        self._settings = settings
+        self._path = Path(settings.api_keys_file) if settings.api_keys_file is not None else None
+        self._version: tuple[int, ...] | None = self._look()
+        """Of the keys that count. `None` if the file must be read again, changed or not."""
+        self._problem = ""
+        self._looks_at = clock.now() + LOOK_S
+        self._keys = load_keys(settings)
+        self._changed = asyncio.Event()
+        """Set when other keys count; then there is a new one."""
+        self.are_needed = len(self._keys) > 0
+        """It stays so when every key has been withdrawn: a server with keys never becomes one without."""
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def caller(self, key: str) -> Caller | None:
+        self._look_again()
+        return self._keys.caller(key)
+
+    async def watch(self) -> None:
+        """Looks at the file until it is cancelled. Without it, only requests do."""
+        while self._path is not None:
+            await asyncio.sleep(LOOK_S)
+            self._look_again()
+
+    async def withdrawn(self, key: str, caller: Caller) -> None:
+        """Returns when the key no longer belongs to the caller."""
+        while self._keys.caller(key) == caller:
+            await self._changed.wait()
+
+    def _look_again(self) -> None:
+        if self._path is not None and clock.now() >= self._looks_at:
+            self._looks_at = clock.now() + LOOK_S
+            self._read_again()
+
+    def _read_again(self) -> None:
+        version = self._look()
+        if version == self._version:
+            return
+        self._version = version  # before it is read: what is written meanwhile is another change
+        try:
+            self._keys = load_keys(self._settings, may_be_empty=True)
+        except SettingsError as error:
+            self._version = None  # it may have been a failure of a moment, and a key may have been withdrawn
+            if str(error) != self._problem:
+                log.error("the API keys have changed and cannot be used; those of before still count: %s", error)
+            self._problem = str(error)
+        else:
+            self._problem = ""
+            if len(self._keys):
+                log.info("the API keys have changed: there are %d", len(self._keys))
+            else:
+                log.error("%s names no API key any more: nobody may call until it does", self._path)
+            self._changed.set()
+            self._changed = asyncio.Event()
+
+    def _look(self) -> tuple[int, ...]:
+        """What is different after each change of the file. Empty if there is none."""
+        try:
+            found = self._path.stat() if self._path is not None else None
+        except OSError:
+            found = None
+        if found is None:
+            return ()
+        return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def load_keys(settings: Settings, *, may_be_empty: bool = False) -> ApiKeys:
+    """Reads the file and the environment, both if both are set. Raises `SettingsError`.
+
+    `may_be_empty`: the file need not name a key.
+    """
     entries: list[Entry] = []
-    if settings.api_keys_file is not None:
-        entries += _of_file(Path(settings.api_keys_file))
+    path, is_open = settings.api_keys_file, False
+    if path is not None:
+        entries, is_open = _of_file(Path(path))
+        if not entries and not may_be_empty:  # naming a file means that callers need keys
+            raise SettingsError(f"{path}: the file has no API keys; add a line with: key user tenant")
     if settings.api_keys is not None:
         entries += _of_environment(settings.api_keys.get_secret_value())
-    return ApiKeys(entries)
+    keys = ApiKeys(entries)
+    if is_open:
+        log.warning("every user of this machine can read or write the API keys in %s: chmod 600 %s", path, path)
+    return keys
 
 
-def _of_file(path: Path) -> list[Entry]:
+def _of_file(path: Path) -> tuple[list[Entry], bool]:
+    """Returns its entries, and whether everybody can read or write it."""
     try:
         lines = path.read_text("utf-8-sig").splitlines()
+        is_open = bool(path.stat().st_mode & 0o006)
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path}: the file of API keys is not UTF-8") from error
     except OSError as error:
@@ -77,9 +174,7 @@ def _of_file(path: Path) -> list[Entry]:
         for number, line in enumerate(lines, 1)
         if line.strip() and not line.lstrip().startswith("#")
     ]
-    if not found:  # naming a file means that callers need keys
-        raise SettingsError(f"{path}: the file has no API keys; add a line with: key user tenant")
-    return found
+    return found, is_open
 
 
 def _of_environment(value: str) -> Iterator[Entry]:

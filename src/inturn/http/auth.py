@@ -7,12 +7,13 @@ port of this machine counts as another site.
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import re
 from typing import Annotated
 
 from inturn.errors import MissingExtra
-from inturn.http.api_keys import ApiKeys
+from inturn.http.api_keys import CurrentKeys
 from inturn.http.asgi import ASGIApp, Receive, Scope, Send, values_of
 from inturn.http.caller import LOCAL, Caller
 from inturn.http.problems import Problem
@@ -24,6 +25,8 @@ except ModuleNotFoundError as error:
     raise MissingExtra("inturn.http.auth", "server") from error
 
 _PLACE = "inturn.caller"
+_WITHDRAWN = "inturn.withdrawn"
+"""Where to find what waits until the caller's key no longer counts."""
 _GUARDED = ("/api/", "/metrics/")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::([0-9]*))?", re.IGNORECASE | re.ASCII)
 _PORTS = {"http": "80", "https": "443"}
@@ -33,14 +36,14 @@ _bearer = HTTPBearer(
 
 
 class Authentication:
-    def __init__(self, app: ASGIApp, keys: ApiKeys) -> None:
+    def __init__(self, app: ASGIApp, keys: CurrentKeys) -> None:
         self._app = app
         self._keys = keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             try:
-                scope[_PLACE] = self._known(scope) if len(self._keys) else _local(scope)
+                scope[_PLACE] = self._known(scope) if self._keys.are_needed else _local(scope)
             except Problem as problem:
                 await problem.send(send, scope["path"])
                 return
@@ -54,6 +57,8 @@ class Authentication:
         if caller is None and f"{path}/".startswith(_GUARDED):
             detail = "This API key is not known." if given else ""
             raise Problem("not-authenticated", detail, headers=[("www-authenticate", "Bearer")])
+        if caller is not None:
+            scope[_WITHDRAWN] = lambda: self._keys.withdrawn(key.strip(), caller)
         return caller
 
 
@@ -72,6 +77,17 @@ def is_known(request: Request) -> bool:
 
 def caller_in_lanes(who: Annotated[Caller, Depends(caller)]) -> Caller:
     return who.in_lanes
+
+
+async def withdrawn(scope: Scope) -> None:
+    """Returns when the caller's key no longer counts; never, if it has none."""
+    await (scope[_WITHDRAWN]() if _WITHDRAWN in scope else asyncio.Event().wait())
+
+
+def tenant_of(scope: Scope) -> str:
+    """Whose request it is; the empty name if nobody is known."""
+    found = scope.get(_PLACE)
+    return found.tenant_id if isinstance(found, Caller) else ""
 
 
 def scope_of(scope: Scope) -> str | None:

@@ -194,6 +194,11 @@ async def _of_error(request: Request, error: Exception) -> Response:
 async def _of_validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     wrong = [_field(found) for found in error.errors()[:MAX_ERRORS]]
+    if isinstance(error.body, bytes):  # FastAPI reads as JSON only what is called so
+        wrong = [each for each in wrong if each["field"] != "body"]
+        wrong.append(
+            {"field": "body", "message": "is not JSON: send it with the header Content-Type: application/json"}
+        )
     detail = "; ".join(f"{each['field']}: {each['message']}" for each in wrong[:5])
     return _response(_invalid(detail, wrong), request)
 

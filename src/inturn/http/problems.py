@@ -80,6 +80,8 @@ _ALL = (
          "outcome some other way, and use a new key only if it should run again."),
     Kind("mailbox-full", 429, "Too many messages are waiting",
          "Too many messages are waiting here. Nothing was done: repeat the request later.", AWAY_S),
+    Kind("too-many-streams", 429, "Too many event streams are open",
+         "Your tenant has as many event streams open as it may have here. Close one, or try again later.", AWAY_S),
     Kind("headers-too-large", 431, "The headers are too large",
          "The address and headers together may be up to 65536 bytes long. Nothing was done: shorten them."),
     Kind("internal-error", 500, "Something went wrong on the server",

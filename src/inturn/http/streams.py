@@ -1,4 +1,4 @@
-"""Server-sent events: a turn told while it runs, and what ends event streams when the server stops.
+"""Server-sent events: a turn told while it runs, and what ends event streams that have no end of their own.
 
 A turn goes on when its client goes away. What fails before the first event is raised, so that it becomes a status;
 what fails later is the event `problem`.
@@ -131,38 +131,49 @@ def _written(value: Any) -> str:
 
 
 class EndingStreams:
-    """Ends event streams that have no end of their own when the server stops; their clients connect again elsewhere.
+    """Ends event streams that have no end of their own when the server stops, or when `withdrawn` returns: their caller
+    may not call any more. Their clients connect again, elsewhere or in vain.
 
     These are answers to GET. A turn is streamed in answer to a POST, and its stream ends with the turn.
     """
 
-    def __init__(self, app: ASGIApp, stopping: asyncio.Event) -> None:
+    def __init__(
+        self, app: ASGIApp, stopping: asyncio.Event, withdrawn: Callable[[Scope], Awaitable[None]] | None = None
+    ) -> None:
         self._app = app
         self._stopping = stopping
+        self._withdrawn = withdrawn
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "GET" or not scope["path"].endswith("/events"):
             await self._app(scope, receive, send)
             return
-        is_stream, is_whole = False, False
+        is_stream, is_whole, begun = False, False, asyncio.Event()
 
         async def noticed(event: Event) -> None:
             nonlocal is_stream, is_whole
+            await send(event)
             if event["type"] == "http.response.start":
                 kinds = values_of(event.get("headers", ()), b"content-type")
                 is_stream = any(kind.startswith(b"text/event-stream") for kind in kinds)
-            await send(event)
+                begun.set()
             is_whole = event["type"] == "http.response.body" and not event.get("more_body", False)
 
         run = asyncio.ensure_future(_run(self._app, scope, receive, noticed))
-        stop = asyncio.ensure_future(self._stopping.wait())
+        ends: set[asyncio.Future[Any]] = {asyncio.ensure_future(self._stopping.wait())}
+        if self._withdrawn is not None:
+            ends.add(asyncio.ensure_future(self._withdrawn(scope)))
         try:
-            await asyncio.wait({run, stop}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({run, *ends}, return_when=asyncio.FIRST_COMPLETED)
+            begins = asyncio.ensure_future(begun.wait())  # only then is it known to be a stream, or to be none
+            ends.add(begins)
+            await asyncio.wait({run, begins}, return_when=asyncio.FIRST_COMPLETED)
             if run.done() or not is_stream:
                 await run
                 return
         finally:
-            stop.cancel()
+            for end in ends:
+                end.cancel()
             if not run.done():
                 run.cancel()
                 await asyncio.wait({run})

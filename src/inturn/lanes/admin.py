@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from inturn import arguments
 from inturn.errors import StateMismatch
-from inturn.lanes import codec
+from inturn.lanes import codec, template
 from inturn.process.process import Process, read_token
 from inturn.store.lane import ident_of, read_ident
 from inturn.store.views import DeadView, LaneRow, LaneView, MessageView
@@ -104,7 +104,7 @@ class Lanes:
         """Everything about one lane, with the first `limit` waiting messages."""
         await self._process.ready()
         count = arguments.whole(limit, "limit", 1, 100_000)
-        return _info(await self._process.store.lane(arguments.name(key, "key"), count))
+        return _info(await self._process.store.lane(template.lane(key), count))
 
     async def state(self, key: str, kind: type[M]) -> M | None:
         """The stored state as a pydantic model or a dataclass, read without a turn; `None` if there is none.
@@ -116,17 +116,17 @@ class Lanes:
     async def pause(self, key: str, why: str = "paused by hand") -> None:
         """Let what runs finish, and begin nothing else until `resume`. Messages are still accepted."""
         await self._process.ready()
-        await self._process.store.stop(arguments.name(key, "key"), "paused", why)
+        await self._process.store.stop(template.lane(key), "paused", why)
 
     async def resume(self, key: str) -> bool:
         """Let a paused or parked lane go on. `False` if it was neither."""
         await self._process.ready()
-        return await self._process.store.resume(arguments.name(key, "key"))
+        return await self._process.store.resume(template.lane(key))
 
     async def clear(self, key: str) -> int:
         """Remove its messages and its state for good. Returns how many messages. A running turn cannot commit."""
         await self._process.ready()
-        return await self._process.store.clear(arguments.name(key, "key"))
+        return await self._process.store.clear(template.lane(key))
 
 
 def _summary(row: LaneRow, unhandled: set[str]) -> LaneSummary:
@@ -240,7 +240,7 @@ class DeadLetters:
 
 def _address(key: str, handler: str, message_id: str) -> tuple[str, str]:
     named = arguments.name(handler, "handler"), arguments.name(message_id, "message_id")
-    return arguments.name(key, "key"), ident_of(*named)
+    return template.lane(key), ident_of(*named)
 
 
 def _letter(view: DeadView) -> DeadLetter:

@@ -16,12 +16,23 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from inturn import metrics
-from inturn.errors import CommitUnknown, Interrupted, LeaseLost, StateMismatch, StoreUnavailable
+from inturn.errors import (
+    Apart,
+    BadMessage,
+    CommitUnknown,
+    DeadlockDetected,
+    Interrupted,
+    LeaseLost,
+    OwnLane,
+    StateMismatch,
+    StoreUnavailable,
+)
 from inturn.lanes.handler import Handler
 from inturn.lanes.lease import TurnLease
-from inturn.lanes.retry import Exhausted, describe, error_record
+from inturn.lanes.retry import Exhausted, describe, error_record, has_story, traceback_of
 from inturn.lanes.runtime import Runtime, enter_turn, leave_turn
 from inturn.lanes.turn import Turn
+from inturn.printable import Lines
 from inturn.store import clock
 from inturn.store.lane import ANY_FENCE, Commit, Ended, Failure, Given, GivenMessage, read_ident
 from inturn.store.limits import LOST_NOTE_MS
@@ -137,7 +148,8 @@ def begin(run: Execution) -> None:
     # a burst that has failed is not tried a last time as a whole: each of its messages gets its last attempt alone
     is_last_of_burst = turn._size > 1 and not given.is_open and given.attempts == attempts
     if given.attempts > attempts or is_last_of_burst:
-        raise Exhausted(given.attempts - 1)
+        turn.attempt -= 1  # this one was only counted: the handler does not run
+        raise Exhausted(turn.attempt)
     turn._read_state()
     turn._take_in(given.messages)
     metrics.turn_wait_seconds.observe(given.messages[0].waited_ms / 1000)
@@ -185,6 +197,8 @@ async def commit(turn: Turn[Any], effects: Commit) -> Ended:
         log.info("newer key=%s fence=%d messages=%d", turn.key, turn.fence, len(ended.newer))
         return ended
     turn._lease.end()
+    for tell in turn._after_commit:
+        tell()
     took_s = clock.now() - turn._lease.granted_at
     metrics.turns_committed.inc()
     metrics.turn_seconds.observe(took_s)
@@ -206,6 +220,8 @@ async def fail(run: Execution, error: Exception) -> Passed | None:
     if isinstance(error, CommitUnknown) and (error.key, error.fence) == (turn.key, turn.fence):
         raise error  # from `turn.commit()`: as after our own commit, the attempt is given back
     failure = judge(run, error)
+    if failure.how == "dead" and run.handler.on_dead is not None:
+        failure = with_last_words(run, failure, error)
     try:
         ended = await turn._runtime.process.store.fail(failure)
     except StoreUnavailable as away:
@@ -214,10 +230,18 @@ async def fail(run: Execution, error: Exception) -> Passed | None:
     turn._lease.end()
     metrics.turns.labels(failure.how).inc()
     log.warning(
-        "fail key=%s handler=%s fence=%d attempt=%d how=%s: %s",
+        "fail key=%s handler=%s fence=%d attempt=%d how=%s: %s%s",
         turn.key, turn.handler, turn.fence, turn.attempt, failure.how, failure.why,
+        Lines(f"\n{traceback_of(error).rstrip()}" if has_story(error) else ""),
     )  # fmt: skip
-    return None if ended.next is None else Passed(ended.next, turn._stored)
+    return None if ended.next is None else Passed(ended.next, failure.state or turn._stored)
+
+
+def _attempts_had(attempt: int, last_but_one: int, how: str, *, is_apart: bool) -> int:
+    """How many attempts the message has had, or each one of a burst that is split: then one more is left."""
+    if how != "split":
+        return attempt
+    return min(attempt, last_but_one) if is_apart else last_but_one
 
 
 def judge(run: Execution, error: Exception) -> Failure:
@@ -229,24 +253,47 @@ def judge(run: Execution, error: Exception) -> Failure:
         if error.needs:
             return Failure(key, token, fence, "back", why=why, version=error.needs)
         return Failure(key, token, fence, "park", why=why)
-    verdict = retry.judge(error, turn.attempt)
+    is_hopeless = error is turn._unwritable or isinstance(error, OwnLane)
+    is_hopeless = is_hopeless or (isinstance(error, DeadlockDetected) and error.is_for_result)
+    verdict = retry.judge(error, turn.attempt, is_hopeless=is_hopeless)
     last_but_one = retry.attempts - 1
     how: Literal["retry", "dead", "park", "split"] = verdict.how
-    if turn._size > 1 and (how != "retry" or turn.attempt >= last_but_one):
+    is_apart = isinstance(error, Apart) and turn._size > 1
+    if turn._size > 1 and (is_apart or how != "retry" or turn.attempt >= last_but_one):
         how = "split"  # so that only the message at fault is set aside
     return Failure(
         key=key,
         token=token,
         fence=fence,
         how=how,
-        delay_ms=verdict.delay_ms,
+        delay_ms=0 if is_apart else verdict.delay_ms,
         error=error_record(error, turn.attempt),
         why=why,
         next_token=next_token,
         can=turn._runtime.can if next_token else (),
-        attempts=last_but_one,
+        attempts=_attempts_had(turn.attempt, last_but_one, how, is_apart=is_apart),
         have=turn._size,
     )
+
+
+def with_last_words(run: Execution, failure: Failure, error: Exception) -> Failure:
+    """What the handler leaves in the state when its message becomes a dead letter, whoever died over it."""
+    turn, on_dead = run.turn, run.handler.on_dead
+    assert on_dead is not None, "asked for only if there is one"
+    assert turn._shape is not None, "only a handler with a state has one"
+    try:
+        turn._undo()
+        if not turn.messages:  # it died before, and was not begun this time
+            turn._take_in(run.given.messages)
+        on_dead(turn, error)
+        state = turn._shape.save(turn.state, turn.version, turn._code)
+    except (BadMessage, StateMismatch) as unreadable:
+        log.warning("dead key=%s handler=%s: its state stays as it is: %s", turn.key, turn.handler, unreadable)
+        return failure
+    except Exception:  # whatever it is: a message that cannot be buried would run for ever
+        log.exception("dead key=%s handler=%s: its state stays as it is", turn.key, turn.handler)
+        return failure
+    return failure._replace(state=state, keep_ms=turn._timing.keep_ms)
 
 
 def must_be_ours(turn: Turn[Any], ended: Ended) -> None:

@@ -67,6 +67,9 @@ class Handler:
     cut: Callable[[Any], bool] | None
     unless_newer: bool
     shares: Template | None
+    group: Template | None
+    on_dead: Callable[[Any, Exception], None] | None = None
+    """Called with the turn when its message becomes a dead letter. What it changes in the state is kept with that."""
 
     def rule_of(self, body: Any) -> Rule:
         """The rule of this message. A message that `cut` matches has no quiet time."""
@@ -75,6 +78,11 @@ class Handler:
     def shares_of(self, body: Any) -> str:
         """The plain key that a turn over this message also holds; '' for none."""
         return "" if self.shares is None else arguments.name(self.shares.fill(body), "shares")
+
+    def group_of(self, body: Any) -> str:
+        """The group with which its lane takes turns; '' for none."""
+        group = "" if self.group is None else self.group.fill(body)
+        return arguments.name(group, "group") if group else ""
 
     def names(self, version: int) -> list[str]:
         """What workers of this version of the app can run: messages of this version, and of every older one."""
@@ -123,11 +131,22 @@ class Handler:
         return self.body.read(written) if self.body is not None else codec.read_json(written)
 
 
-def timing(ttl: Seconds, time_limit: Seconds, window: Seconds, state_ttl: Seconds) -> Timing:
+def window_s(value: Seconds, store_timeout: float, field: str = "dedup_window") -> float:
+    """Seconds for which an id is remembered: for longer than a call that brings it again can be under way."""
+    window = arguments.seconds(value, field, maximum=MAX_WINDOW_S)
+    if window < 2 * store_timeout:
+        problem = (
+            f"must be at least {2 * store_timeout:g} seconds, twice the timeout of the store (INTURN_STORE_TIMEOUT)"
+        )
+        raise ArgumentError(field, f"{problem}, or a call that is repeated could run its message twice", value)
+    return window
+
+
+def timing(ttl: Seconds, time_limit: Seconds, window: Seconds, state_ttl: Seconds, store_timeout: float) -> Timing:
     return Timing(
         _ms(arguments.ttl(ttl)),
         _ms(arguments.ttl(time_limit, "time_limit")),
-        _ms(arguments.seconds(window, "dedup_window", maximum=MAX_WINDOW_S)),
+        _ms(window_s(window, store_timeout)),
         _ms(arguments.seconds(state_ttl, "state_ttl", maximum=MAX_STATE_TTL_S)),
     )
 
@@ -158,6 +177,7 @@ def make(
     unless_newer: bool,
     version: int,
     shares: str | Callable[[Any], str] | None,
+    group: str | Callable[[Any], str] | None,
 ) -> Handler:
     """Checks every option, and that they go together. `InTurn.handler` explains them."""
     if not _NAME.fullmatch(str(name)):
@@ -206,6 +226,7 @@ def make(
         cut=cut,
         unless_newer=bool(unless_newer),
         shares=None if shares is None else Template(shares, "shares", shape),
+        group=None if group is None else Template(group, "group", shape),
     )  # fmt: skip
 
 

@@ -29,6 +29,7 @@ from inturn.lanes.codec import StateShape
 from inturn.lanes.executor import commit, report_loss
 from inturn.lanes.handler import Timing, one_of
 from inturn.lanes.lease import TurnLease
+from inturn.lanes.lent_place import lending
 from inturn.lanes.policy import MAX_VERSION
 from inturn.lanes.receipt import Receipt
 from inturn.lanes.retry import describe
@@ -160,7 +161,8 @@ class InlineTurn(Generic[S]):
             )
             waited_s = clock.now() - started_at
             left_s = None if self._wait_s is None else max(0.0, self._wait_s - waited_s)
-            answer = await registry.claim_turn(opening, left_s)
+            with lending(self._runtime, key):
+                answer = await registry.claim_turn(opening, left_s)
             if answer.status != "granted":
                 raise self._refused(answer, clock.now() - started_at)
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from inturn.errors import HandlerTimeout, Interrupted, LeaseLost
 from inturn.locks.body import Body
-from inturn.process.heartbeat import OVERDUE
+from inturn.process.heartbeat import OVERDUE, why_overdue
 from inturn.process.process import Process
 from inturn.store import clock
 
@@ -74,7 +75,7 @@ class TurnLease:
     def check(self) -> None:
         """Raises if the turn may not go on."""
         if not self.why_lost and self.remaining() == 0.0 and not self._is_over:
-            self.why_lost = OVERDUE if clock.now() >= self.fixed_until else "no renewal in time"
+            self.why_lost = why_overdue(self, clock.now())
         if self.is_overdue:
             raise HandlerTimeout(self.name, self.limit_s)
         if self.why_lost:
@@ -91,6 +92,10 @@ class TurnLease:
         self._body = Body(asyncio.current_task())
         if self.why_lost:
             self._body.cancel(self.why_lost)
+
+    def is_held_up_by(self, task: asyncio.Task[Any] | None) -> bool:
+        """Whether the body cannot go on before that task does. A thread blocks whenever it waits."""
+        return self._runs_on or (self._body is not None and task is not None and self._body.awaits(task))
 
     def runs_on(self) -> None:
         """The body is a thread, which cannot be cancelled."""

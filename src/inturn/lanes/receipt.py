@@ -9,12 +9,22 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from inturn import arguments
-from inturn.errors import HandlerFailed, LaneBusy, LaneTimeout, MessageCancelled, ResultExpired, Superseded
+from inturn.errors import (
+    DeadlockDetected,
+    HandlerFailed,
+    LaneBusy,
+    LaneTimeout,
+    MessageCancelled,
+    ResultExpired,
+    Superseded,
+)
 from inturn.lanes import codec
+from inturn.lanes.lent_place import lending
 from inturn.process.process import Process
 from inturn.process.registry import post
 from inturn.store import clock
@@ -66,7 +76,8 @@ class Receipt:
         assert self._runtime is not None, "only the store makes receipts"
         self._runtime.must_not_wait_for(self.key)
         timeout_s = arguments.wait(timeout, "timeout")
-        outcome = await self._runtime.results.outcome(self.key, ident_of(self.handler, self.id), timeout_s)
+        with lending(self._runtime, self.key):
+            outcome = await self._runtime.results.outcome(self.key, ident_of(self.handler, self.id), timeout_s)
         if outcome.status == "done":
             return codec.read_json(outcome.result)
         if outcome.status == "superseded":
@@ -99,11 +110,24 @@ class Receipt:
 
 
 class _Wait:
-    __slots__ = ("loop", "woken")
+    __slots__ = ("context", "error", "ident", "loop", "name", "owner", "since", "task", "token", "woken")
 
-    def __init__(self) -> None:
+    def __init__(self, token: str, key: str, ident: str) -> None:
+        self.token = self.owner = token
+        self.name = key
+        self.ident = ident
+        self.since = clock.now()
         self.loop = asyncio.get_running_loop()
+        self.task = asyncio.current_task()
+        self.context = copy_context()
         self.woken = asyncio.Event()
+        self.error: Exception | None = None
+
+    def give_up(self, error: Exception) -> None:
+        if isinstance(error, DeadlockDetected):
+            error.is_for_result = True
+        self.error = error
+        self.woken.set()
 
 
 class Results:
@@ -117,11 +141,12 @@ class Results:
 
     async def outcome(self, key: str, ident: str, timeout_s: float | None) -> Outcome:
         """Returns what became of the message; `pending` if that is not known after `timeout_s`."""
-        name, wait = f"{key}\0{ident}", _Wait()
-        gives_up_at = None if timeout_s is None else clock.now() + timeout_s
         registry = self._process.registry
+        name, wait = f"{key}\0{ident}", _Wait(registry.new_token(), key, ident)
+        gives_up_at = None if timeout_s is None else clock.now() + timeout_s
         self._waits.setdefault(name, set()).add(wait)
         registry.busy.add(wait)
+        registry.awaiting[wait.token] = wait
         registry.on_change()
         try:
             while True:
@@ -135,8 +160,11 @@ class Results:
                         await wait.woken.wait()
                 except TimeoutError:
                     continue  # ask the store in any case
+                if wait.error is not None:
+                    raise wait.error
         finally:
             registry.busy.discard(wait)
+            registry.awaiting.pop(wait.token, None)
             waits = self._waits.get(name, set())
             waits.discard(wait)
             if not waits:

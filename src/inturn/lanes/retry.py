@@ -6,15 +6,16 @@ import json
 import random
 import time
 import traceback
+from pathlib import Path
 from typing import Literal, NamedTuple
 
-from inturn.errors import Retry, Stop
+from inturn.errors import HandlerSignal, Retry, StateMismatch, Stop
 
 OnFailure = Literal["block", "skip", "park"]
 ON_FAILURE: tuple[OnFailure, ...] = ("block", "skip", "park")
 
 MAX_ERROR = 2000
-MAX_RETRY_DELAY_S = 7 * 86400.0
+_OURS = str(Path(__file__).parent)
 
 
 class Exhausted(Exception):
@@ -39,13 +40,14 @@ class RetryRule(NamedTuple):
     first_s: float
     longest_s: float
 
-    def judge(self, error: BaseException, attempt: int) -> Verdict:
+    def judge(self, error: BaseException, attempt: int, *, is_hopeless: bool = False) -> Verdict:
+        """`is_hopeless`: another attempt would end in the same way."""
         if isinstance(error, Stop) or (self.on_failure == "skip" and not isinstance(error, Retry)):
             return Verdict("dead")
-        if attempt >= self.attempts:
+        if attempt >= self.attempts or is_hopeless or isinstance(error, Exhausted):
             return Verdict("park" if self.on_failure == "park" else "dead")
         if isinstance(error, Retry) and error.after is not None:
-            return Verdict("retry", round(min(error.after, MAX_RETRY_DELAY_S) * 1000))
+            return Verdict("retry", round(error.after * 1000))
         bound = min(self.longest_s, self.first_s * 2.0 ** (attempt - 1))
         return Verdict("retry", round(random.uniform(0.0, bound) * 1000))
 
@@ -54,8 +56,7 @@ def describe(error: BaseException) -> str:
     """An error's type and text, whatever the error is."""
     name = type(error).__name__
     try:
-        # a file name may hold bytes that are no text
-        return f"{name}: " + str(error)[:MAX_ERROR].encode(errors="backslashreplace").decode()
+        return f"{name}: {_readable(str(error)[:MAX_ERROR])}"
     except Exception as wordless:  # noqa: BLE001 - a broken `__str__` must not keep the message from failing
         return f"{name}: its text cannot be read ({type(wordless).__name__})"
 
@@ -63,13 +64,34 @@ def describe(error: BaseException) -> str:
 def error_record(error: BaseException, attempt: int) -> str:
     """An error as it is stored with its message."""
     kind, _, message = describe(error).partition(": ")
-    lines = "".join(traceback.format_exception(error))
     return json.dumps(
         {
             "type": kind,
             "message": message,
             "attempt": attempt,
             "at": round(time.time() * 1000),
-            "traceback": lines[-MAX_ERROR:],
+            "traceback": traceback_of(error),
         }
     )
+
+
+def traceback_of(error: BaseException) -> str:
+    """As the handler's author reads it: it begins in the handler, not in what called it. At most `MAX_ERROR` long."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
+        trace = trace.tb_next
+    lines = _readable("".join(traceback.format_exception(type(error), error, trace)))
+    if len(lines) <= MAX_ERROR:
+        return lines
+    end = lines[-MAX_ERROR + 2 :]  # the last call and the error say most
+    return "…\n" + end[end.find("\n") + 1 :]
+
+
+def has_story(error: BaseException) -> bool:
+    """Whether a traceback says more than the error: not if the handler says how to go on, nor if the error is ours."""
+    return not isinstance(error, HandlerSignal | StateMismatch | Exhausted) or isinstance(error.__cause__, Exception)
+
+
+def _readable(text: str) -> str:
+    """A file name may hold bytes that are no text."""
+    return text.encode(errors="backslashreplace").decode()

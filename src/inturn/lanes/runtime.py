@@ -14,7 +14,8 @@ from inturn.errors import ArgumentError, OwnLane, StoreUnavailable, UnknownHandl
 from inturn.lanes.handler import Handler, Timing
 from inturn.lanes.receipt import Results
 from inturn.process.process import Process
-from inturn.store.lane import Claimed, NotAsked, Send, ident_of
+from inturn.process.waiter import Waiting
+from inturn.store.lane import Claimed, Given, NotAsked, Send, ident_of
 from inturn.store.protocol import Notice
 
 if TYPE_CHECKING:
@@ -24,9 +25,15 @@ if TYPE_CHECKING:
 log = logging.getLogger("inturn.lanes")
 
 
+STUBBORN_S = 3.0
+"""How long a handler may take to stop when it is cancelled."""
+
+
 class Frame(NamedTuple):
     turn: Turn[Any]
     outer: Frame | None
+    is_thread: bool = False
+    """Its body is a thread, which blocks whenever it waits."""
 
 
 _within: ContextVar[Frame | None] = ContextVar("inturn_turn", default=None)
@@ -45,10 +52,14 @@ class Runtime:
         self.can: tuple[str, ...] = ()
         """What workers of this process can run: handlers, and older versions of them."""
         self.workers: set[Worker] = set()
+        self.own_work: set[asyncio.Task[None]] = set()
+        """Tasks that work one lane each (`own_work.py`). They end with the app."""
+        self._is_closing = False
         self._bringing: dict[tuple[int, int], asyncio.Task[None]] = {}
         self._once_more: set[tuple[int, int]] = set()
         process.hear("ready", self._ready)
         process.on_fork(self.workers.clear)
+        process.on_fork(self.own_work.clear)
         process.on_fork(self._bringing.clear)
 
     def _ready(self, notice: Notice) -> None:
@@ -85,6 +96,7 @@ class Runtime:
             priority=handler.priority,
             rule=handler.rule_of(body),
             shares=handler.shares_of(body),
+            group=handler.group_of(body),
         )
 
     async def claim(self, can: Sequence[str], count: int, partition: int) -> Claimed:
@@ -99,6 +111,35 @@ class Runtime:
             # we do not know what was given, if anything: have it given back
             process.registry.abandon(call, call, partial(process.store.unclaim, partition, call))
             raise
+
+    async def claim_lane(self, key: str, can: Sequence[str] = ()) -> Given | None:
+        """The next turn of this lane, if it is ready. The caller starts it before it awaits anything.
+
+        `can`: only if it is for one of these handlers; by default for any of this app.
+        """
+        process = self.process
+        await process.ready()
+        if self._is_closing:
+            raise StoreUnavailable("the app is being closed")
+        call = process.registry.new_token()
+        try:
+            return await process.store.claim_lane(call, can or self.can, key)
+        except NotAsked:
+            raise
+        except BaseException:
+            undo = partial(process.store.unclaim, process.store.partition_of(key), call)
+            process.registry.abandon(call, call, undo)
+            raise
+
+    async def end_own_work(self) -> None:
+        """The app is being closed: what this process works on by itself is handed back, and it takes no more."""
+        self._is_closing = True
+        loop = asyncio.get_running_loop()
+        tasks = [task for task in list(self.own_work) if task.get_loop() is loop]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=STUBBORN_S)
 
     def bring(self, key: str, sends: Iterable[Send]) -> None:
         """Bring committed sends to their partitions now, rather than with the next beat."""
@@ -124,6 +165,16 @@ class Runtime:
         except StoreUnavailable as error:
             log.warning("forward from=%d to=%d: left to the next beat: %s", *way, error)
 
+    def turns_behind(self, wait: Waiting) -> list[str]:
+        """Returns the tokens of the turns that cannot go on before this wait ends."""
+        frame, found = wait.context.get(_within), []
+        while frame is not None:
+            turn = frame.turn
+            if not turn._is_over and (frame.is_thread or turn._lease.is_held_up_by(wait.task)):
+                found.append(turn._lease.token)
+            frame = frame.outer
+        return found
+
     def must_not_wait_for(self, key: str) -> None:
         """Raises `OwnLane` inside a turn of that lane: it would wait for itself."""
         frame = _within.get()
@@ -134,12 +185,17 @@ class Runtime:
             frame = frame.outer
 
 
-def enter_turn(turn: Turn[Any]) -> None:
+def enter_turn(turn: Turn[Any], *, is_thread: bool = False) -> None:
     """What runs in this context from here on is part of that turn."""
-    _within.set(Frame(turn, _within.get()))
+    _within.set(Frame(turn, _within.get(), is_thread))
 
 
 def leave_turn(turn: Turn[Any]) -> None:
     frame = _within.get()
     if frame is not None and frame.turn is turn:
         _within.set(frame.outer)
+
+
+def outside_turns() -> None:
+    """What runs in this context from here on is part of no turn, whoever started it."""
+    _within.set(None)

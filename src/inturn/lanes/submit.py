@@ -57,6 +57,7 @@ async def submit(
             rule=handler.rule_of(body),
             delay_ms=delay_ms,
             shares=handler.shares_of(body),
+            group=handler.group_of(body),
         )
     )
     return _receipt(runtime, handler, lane, identity, answer)

@@ -13,6 +13,9 @@ from inturn.lanes.codec import Shape
 
 MISSING: Any = object()
 
+MAX_LANE_BYTES = 1024
+"""Of the lane of a send. The longest key that a user can choose leaves room for seven of the longest handlers."""
+
 
 def key(value: object, field: str = "key") -> str:
     """A key that a user chose. `>` is reserved for the lanes of sends: `<key>><handler>`."""
@@ -21,6 +24,19 @@ def key(value: object, field: str = "key") -> str:
         problem = "must not contain '>', which joins a key and the handler of its sends"
         raise BadMessage(f"{field}={checked!r}: {problem}", field, problem)
     return checked
+
+
+def lane(value: object, field: str = "key") -> str:
+    """The key of any lane, including those of sends, which are longer than the key that they come from."""
+    return arguments.name(value, field, MAX_LANE_BYTES)
+
+
+def lane_of_send(key: str, handler: str) -> str:
+    made = f"{key}>{handler}"
+    if (size := len(made.encode())) > MAX_LANE_BYTES:
+        problem = f"its lane, '<this key>><handler>', would be {size} bytes long; at most {MAX_LANE_BYTES} are allowed"
+        raise ArgumentError("key", f"{problem}: name a shorter one with key=", key[:40] + "…")
+    return made
 
 
 def message_id(value: object, field: str = "message_id") -> str:

@@ -6,6 +6,7 @@ way has nothing to undo. What starts with an underscore is for the runtime alone
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
@@ -41,8 +42,9 @@ class Turn(Generic[S]):
     """
 
     __slots__ = (
-        "_chunks", "_code", "_committer", "_ident", "_is_over", "_lease", "_refusals", "_runtime", "_sends", "_served",
-        "_shape", "_size", "_stored", "_timing", "attempt", "handler", "key", "messages", "result", "state", "version",
+        "_after_commit", "_chunks", "_code", "_committer", "_ident", "_is_over", "_is_unmarked", "_lease", "_origins",
+        "_refusals", "_runtime", "_sends", "_served", "_shape", "_size", "_stored", "_timing", "_unwritable", "attempt",
+        "handler", "key", "messages", "result", "state", "version",
     )  # fmt: skip
 
     def __init__(
@@ -75,9 +77,15 @@ class Turn(Generic[S]):
         """Commits before the handler ends; an inline turn has none."""
         self._is_over = False
         self._refusals = 0
+        self._after_commit: list[Callable[[], None]] = []
+        """Called when the commit is real."""
+        self._is_unmarked = False
+        """Whether its messages may come again under their ids, as if they had not come yet."""
         self._size = 1
         """How many messages the store gave it, whether they could be read or not."""
         self._sends: list[Send] = []
+        self._origins: list[str] = []
+        """What names each of its messages, whenever it runs."""
         self._chunks = 0
         self._runtime = runtime
         self._ident = ident
@@ -86,6 +94,8 @@ class Turn(Generic[S]):
         self._shape = shape
         self._stored = stored
         self._code = code
+        self._unwritable: BadMessage | None = None
+        """Why its state or result could not be written: another attempt would end in the same way."""
 
     @property
     def body(self) -> Any:
@@ -127,10 +137,11 @@ class Turn(Generic[S]):
             raise RuntimeError(f"the turn of lane {self.key!r} is over: it can no longer send")
         target = self._runtime.handler(handler)
         wait_ms = policy.delay_ms(delay, not_before, self._runtime.now_s())
-        lane = arguments.name(f"{self.key}>{target.name}", "key") if key is None else template.key(key)
+        lane = template.lane_of_send(self.key, target.name) if key is None else template.key(key)
         chosen = target.id_of(lane, body, message_id)
-        # with the partition in it, because each partition counts its own fences
-        fresh_id = f"{self._lease.partition}.{self.fence}.{len(self._sends)}"
+        fresh_id = f".{len(self._sends)}"
+        if self._served is None:  # nobody runs it again; with the partition, because each counts its own fences
+            fresh_id = f"{self._lease.partition}.{self.fence}{fresh_id}"
         send = self._runtime.make_send(target, lane, body, chosen, fresh_id)
         if wait_ms or priority is not None:
             rank = send.priority if priority is None else policy.priority(priority)
@@ -204,20 +215,27 @@ class Turn(Generic[S]):
         assert self._served is not None, "only a handler's turn has messages from the store"
         self._size = max(self._size, len(self.messages) + len(messages))
         taken = []
-        for ident, written, waited_ms in messages:
+        for ident, written, waited_ms, accepted_ms in messages:
             try:
                 body = self._served.read_body(written)
             except ValueError as error:
                 raise BadMessage(f"the body does not fit the handler: {why_not(error)}") from error
             taken.append(Message(read_ident(ident)[1], body, waited_ms / 1000))
+            self._origins.append(f"{ident}\0{accepted_ms}")
         self.messages += taken
         return taken
+
+    def _undo(self) -> None:
+        """State, sends, result and marks are as they were when the turn began, and nobody is told of its commit."""
+        self._sends, self._after_commit = [], []
+        self.result, self._is_unmarked = None, False
+        self._read_state()
 
     def _begin_again(self, newer: Sequence[GivenMessage]) -> list[Message]:
         """As if the handler had not run: newer messages came before its commit."""
         taken = self._take_in(newer)
-        self._sends, self.result, self._chunks = [], None, 0
-        self._read_state()
+        self._chunks = 0
+        self._undo()
         said = watch.begin_text(self.fence, self.attempt, self._ident)
         self._runtime.process.store.publish(self.key, said)
         return taken
@@ -226,14 +244,19 @@ class Turn(Generic[S]):
         self, *, is_submitted: bool, has_mark: bool, next_token: str = "", unless_newer: bool = False
     ) -> Commit:
         """What the commit will make real. Raises `BadMessage` for what cannot be written."""
-        window_ms = self._timing.window_ms if has_mark else 0
-        state_op: Literal["keep", "set", "del"]
-        if self._shape is None:
-            state_op, state = "keep", b""
-        elif self.state is None:
-            state_op, state = "del", b""
-        else:
-            state_op, state = "set", self._shape.save(self.state, self.version, self._code)
+        window_ms = self._timing.window_ms if has_mark and not self._is_unmarked else 0
+        state_op: Literal["keep", "set", "del"] = "keep"
+        state = result = b""
+        try:
+            if self._shape is not None and self.state is None:
+                state_op = "del"
+            elif self._shape is not None:
+                state_op, state = "set", self._shape.save(self.state, self.version, self._code)
+            if window_ms:
+                result = codec.write_json(self.result, "the result", codec.MAX_RESULT)
+        except BadMessage as error:
+            self._unwritable = error
+            raise
         return Commit(
             key=self.key,
             token=self._lease.token,
@@ -244,14 +267,23 @@ class Turn(Generic[S]):
             state=state,
             keep_ms=self._timing.keep_ms,
             window_ms=window_ms,
-            result=codec.write_json(self.result, "the result", codec.MAX_RESULT) if window_ms else b"",
-            sends=self._sends,
+            result=result,
+            sends=self._sends if self._served is None or not self._sends else self._named_sends(),
             next_token=next_token,
             can=self._runtime.can if next_token else (),
             have=len(self.messages),
             unless_newer=unless_newer,
             version=self._code,
         )
+
+    def _named_sends(self) -> list[Send]:
+        """A fresh send gets an id that it gets again if the same messages run again: see decision 013."""
+        told = "\0".join((self.key, *self._origins)).encode()
+        origin = hashlib.blake2b(told, digest_size=12).hexdigest()
+        return [
+            send._replace(ident=send.ident.replace("\0", f"\0{origin}", 1)) if send.is_fresh else send
+            for send in self._sends
+        ]
 
     def _state_after(self, effects: Commit) -> bytes | None:
         """The stored state once these effects are real: the next turn of the lane begins with it."""

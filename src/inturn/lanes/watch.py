@@ -15,8 +15,7 @@ from types import TracebackType
 from typing import Any, Literal, cast
 from weakref import WeakMethod, WeakSet, finalize
 
-from inturn import arguments
-from inturn.lanes import codec
+from inturn.lanes import codec, template
 from inturn.process.process import Process
 from inturn.process.registry import post
 from inturn.store.lane import read_ident
@@ -104,7 +103,7 @@ class Watch:
         self._watches = watches
         """All watches of the app, which ends them when it closes."""
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.key = arguments.name(key, "key")  # of any lane, including the lanes of sends
+        self.key = template.lane(key)
         self.fence = 0
         """The fence of the newest turn seen."""
         self._events: deque[Event] = deque()

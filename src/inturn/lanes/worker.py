@@ -1,8 +1,9 @@
 """`app.run()`: a worker. It claims ready lanes, runs their turns, and stops in good order.
 
 A push says when there is work; a look once a second finds what a lost push left. A worker keeps a lane for a few
-messages, and then the lane goes behind the others, so that none starves. SIGTERM and SIGINT stop all workers of an
-event loop; what caught those signals before catches them again afterwards.
+messages, and then the lane goes behind the others, so that none starves. Partitions are asked side by side: one that
+does not answer holds up no other. Signals are left alone, unless a worker is asked to stop on them: then SIGTERM and
+SIGINT stop all such workers of an event loop, and what caught those signals before catches them again afterwards.
 """
 
 from __future__ import annotations
@@ -12,16 +13,18 @@ import contextlib
 import logging
 import signal
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from inturn import metrics
 from inturn.errors import StoreUnavailable
 from inturn.lanes.executor import Passed, take_turn
 from inturn.lanes.lease import TurnLease
-from inturn.lanes.runtime import Runtime
+from inturn.lanes.lent_place import take_place
+from inturn.lanes.runtime import STUBBORN_S, Runtime
 from inturn.process.registry import post
 from inturn.store import clock
-from inturn.store.lane import Given
+from inturn.store.lane import Failure, Given, NotNow, read_ident
 
 log = logging.getLogger("inturn.worker")
 
@@ -29,10 +32,10 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 LOOK_S = 1.0
 """How often a worker looks without being told: a lost push costs at most this."""
+SOON_S = 0.05
+"""How soon a partition is asked again that cannot be asked now, because its slot is being moved."""
 COUNT_S = 5.0
 """How often what is ready, dead and unhandled is counted for the metrics."""
-STUBBORN_S = 3.0
-"""How long a handler may take to stop when it is cancelled."""
 MAX_IN_A_ROW = 16
 """How many messages of one lane a worker runs before other lanes get their turn."""
 
@@ -56,6 +59,10 @@ class Worker:
         """Partitions that may have work for us: they said so, or gave us all that we asked for last time."""
         self._due_at: dict[int, float] = {}
         """When a partition may have work without saying so."""
+        self._asking: dict[int, asyncio.Task[None]] = {}
+        """By partition: it gets no second claim before the first was answered."""
+        self._kept = 0
+        """How much room is kept for what these may bring."""
         self._looks_at = 0.0
         self._counted_at = 0.0
         self._counting: asyncio.Task[None] | None = None
@@ -68,6 +75,8 @@ class Worker:
             self._hurry.set()
         self._stopping.set()
         self._woken.set()
+        for asking in self._asking.values():
+            asking.cancel()  # whatever it is given goes back untouched
 
     async def finish(self) -> None:
         """Stop, and wait until that is done. A worker on another loop is only told to stop."""
@@ -102,6 +111,10 @@ class Worker:
 
     async def _round(self) -> None:
         self._woken.clear()
+        if self._runtime.process.refused is not None:
+            raise self._runtime.process.refused
+        for partition in [partition for partition, asking in self._asking.items() if asking.done()]:
+            self._asking.pop(partition).result()
         at = clock.now()
         if at >= self._looks_at:
             self._looks_at = at + LOOK_S
@@ -110,31 +123,45 @@ class Worker:
             self._count_now_and_then()
         for partition in [partition for partition, due_at in self._due_at.items() if due_at <= at]:
             self._to_ask.setdefault(partition)
-        for partition in list(self._to_ask):  # those asked last have gone to the end
-            if len(self._tasks) < self._concurrency:
-                await self._ask(partition)
+        self._ask_side_by_side()
         # a worker that has no room waits for a turn to end
-        has_room = len(self._tasks) < self._concurrency
-        next_at = min((self._looks_at, *self._due_at.values())) if has_room else self._looks_at
+        next_at = min((self._looks_at, *self._due_at.values())) if self._room > 0 else self._looks_at
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, next_at - clock.now())):
                 await self._woken.wait()
 
-    async def _ask(self, partition: int) -> None:
-        free = self._concurrency - len(self._tasks)
-        self._to_ask.pop(partition, None)
-        self._due_at.pop(partition, None)
+    @property
+    def _room(self) -> int:
+        return self._concurrency - len(self._tasks) - self._kept
+
+    def _ask_side_by_side(self) -> None:
+        partitions = [partition for partition in self._to_ask if partition not in self._asking]
+        for left, partition in zip(range(len(partitions), 0, -1), partitions, strict=True):
+            if self._room <= 0:
+                return  # those that were not asked come first next time
+            count = max(1, self._room // left)
+            self._to_ask.pop(partition)
+            self._due_at.pop(partition, None)
+            self._kept += count
+            self._asking[partition] = self._loop.create_task(self._ask(partition, count))
+
+    async def _ask(self, partition: int, count: int) -> None:
         try:
-            claimed = await self._runtime.claim(self._handlers(partition), free, partition)
+            claimed = await self._runtime.claim(self._handlers(partition), count, partition)
+        except NotNow:
+            self._due_at[partition] = clock.now() + SOON_S
         except StoreUnavailable as error:
-            log.warning("claim failed, trying again: %s", error)
-            return
-        for given in claimed.turns:
-            self._start(given)
-        if len(claimed.turns) == free:
-            self._to_ask.setdefault(partition)
-        if claimed.due_in_ms >= 0:
-            self._due_at[partition] = clock.now() + claimed.due_in_ms / 1000 + 0.002
+            log.debug("claim failed, trying again: %s", error)  # the store has logged it, now and then
+        else:
+            for given in claimed.turns:
+                self.start(given)
+            if len(claimed.turns) == count:
+                self._to_ask.setdefault(partition)
+            if claimed.due_in_ms >= 0:
+                self._due_at[partition] = clock.now() + claimed.due_in_ms / 1000 + 0.002
+        finally:
+            self._kept -= count
+            self._woken.set()
 
     def _handlers(self, partition: int) -> tuple[str, ...]:
         """Each handler comes first in its turn, or the lanes of the first would starve those of the others."""
@@ -143,14 +170,28 @@ class Worker:
         self._firsts[partition] += 1
         return handlers[first:] + handlers[:first]
 
-    def _start(self, given: Given) -> None:
+    @property
+    def is_full(self) -> bool:
+        """Whether it takes no other lanes for want of places. A worker that stops takes none in any case."""
+        return self._room <= 0 and not self._stopping.is_set()
+
+    def is_held_up(self, place: asyncio.Task[None], task: asyncio.Task[Any] | None) -> bool:
+        """Whether the turn that runs in this place cannot go on before that task does."""
+        held = self._runtime.process.registry.holding.get(self._tokens.get(place, ""))
+        return isinstance(held, TurnLease) and held.is_held_up_by(task)
+
+    def start(self, given: Given) -> asyncio.Task[None]:
         task = self._loop.create_task(self._run_lane(given), name=f"inturn {given.key}")
         self._tasks.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(partial(self._done, given))
+        return task
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _done(self, given: Given, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        self._tokens.pop(task, None)
+        if self._tokens.pop(task, None) is None:  # cancelled before its first step: nobody has the lease
+            back = Failure(given.key, given.token, given.fence, "back")
+            process = self._runtime.process
+            process.registry.abandon(given.key, given.token, partial(process.store.fail, back))
         self._woken.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a turn ended with an unexpected error", exc_info=error)
@@ -164,12 +205,15 @@ class Worker:
             held.abandon()
 
     async def _run_lane(self, given: Given) -> None:
+        take_place(self, self._runtime)
         passed: Passed | None = Passed(given, given.state)
         left, task = MAX_IN_A_ROW, asyncio.current_task()
         assert task is not None
+        has_groups = self._runtime.handlers[read_ident(given.ident)[0]].group is not None
 
         def goes_on() -> bool:  # asked when the handler is done: a worker that was told to stop takes no more
-            return left > 0 and not self._stopping.is_set()
+            is_wanted = has_groups and len(self._tasks) >= self._concurrency  # another group may wait for this place
+            return left > 0 and not self._stopping.is_set() and not is_wanted
 
         while passed is not None:
             left -= 1
@@ -187,7 +231,7 @@ class Worker:
         try:
             lanes = await self._runtime.process.store.lanes(0)
         except StoreUnavailable as error:
-            log.warning("counting lanes for the metrics failed: %s", error)
+            log.debug("counting lanes for the metrics failed: %s", error)
             return
         metrics.lanes_in_use.set(lanes.in_use)
         metrics.dead_letters.set(lanes.dead)
@@ -212,6 +256,9 @@ class Worker:
         self._stopping.set()
         if self._counting is not None:
             self._counting.cancel()
+        for asking in self._asking.values():
+            asking.cancel()
+        await asyncio.gather(*self._asking.values(), return_exceptions=True)
         left = set(self._tasks)
         for task in left:
             task.cancel()

@@ -32,6 +32,7 @@ class ReadWriteLock:
                 weight=weight,
             )
 
+        self.name = name
         self._read = lock(1)
         self._write = lock(arguments.MAX_PERMITS)
 
@@ -40,3 +41,6 @@ class ReadWriteLock:
 
     def write(self) -> Lock:
         return self._write
+
+    def __repr__(self) -> str:
+        return f"<ReadWriteLock {self.name!r}>"

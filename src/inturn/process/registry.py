@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Protocol, TypeVar, TypeVarTuple, cast
 
 from inturn.errors import StoreUnavailable
-from inturn.process.waiter import Waiter
+from inturn.process.waiter import Waiter, Waiting
 from inturn.store import clock
 from inturn.store.lane import Begun, Opening
+from inturn.store.limits import LOOK_AT_SHARED_MS
 from inturn.store.protocol import Acquired, Notice, Released, Request, Store
 
 log = logging.getLogger("inturn.process")
@@ -69,10 +71,16 @@ class Registry:
         self._why_closed: Exception | None = None
         """Set when closing begins."""
         self.waiting: dict[str, Waiter] = {}
+        self.awaiting: dict[str, Waiting] = {}
+        """Who awaits the result of a message."""
         self.holding: dict[str, Held] = {}
-        self.leftovers: list[tuple[float, Undo]] = []
-        """(not before, undo): what the heartbeat has to undo once more."""
+        self.leftovers: dict[int, tuple[float, Undo]] = {}
+        """(not before, undo), numbered: what the heartbeat has to undo once more."""
+        self.dropped: deque[tuple[Held, str]] = deque()
+        """What nobody can release any more, and why: the heartbeat gives it back."""
         self.on_change: Callable[[], None] = lambda: None
+        self.on_due: Callable[[float], None] = lambda at: None
+        """Called with when the store has to be asked again, because nobody tells us."""
         self.listeners: dict[str, Callable[[Notice], None]] = {}
         """Who gets the notices that concern no token, by kind. They are called in any thread."""
         self.busy: set[object] = set()
@@ -89,7 +97,7 @@ class Registry:
         return f"{self.store.process}#{next(self._numbers)}"
 
     def is_empty(self) -> bool:
-        return not (self._loops or self.leftovers or self.busy)
+        return not (self._loops or self.leftovers or self.dropped or self.busy)
 
     def claim(self, request: Request, wait_s: float | None) -> Awaitable[Acquired]:
         """Ask for a lock, and wait for it if the request says so. The answer `waiting` means: not within `wait_s`.
@@ -134,6 +142,8 @@ class Registry:
     ) -> Answer:
         doubt_until = first.doubt_until
         waiter = self.waiting[request.token] = Waiter(request, ask, self.store.timeout_s)
+        if getattr(request, "shares", ""):  # a plain key, whose holder tells nobody
+            self.on_due(clock.now() + LOOK_AT_SHARED_MS / 1000)
         try:
             answer: Answer = await waiter.granted(wait_s, self._early.pop(request.token, None)) or first
         finally:
@@ -146,6 +156,10 @@ class Registry:
     def is_abandoned(self, token: str) -> bool:
         """Whether it is a token of this process that nobody here holds, waits with, or is giving back."""
         return token.startswith(f"{self.store.process}#") and token not in self._loops
+
+    def is_on_its_way(self, token: str) -> bool:
+        """Whether it is a token of this process whose grant or release is under way."""
+        return token in self._loops and token not in self.holding and token not in self.waiting
 
     def hold(self, held: Held) -> None:
         self.holding[held.token] = held
@@ -228,42 +242,65 @@ class Registry:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def give_back_of_closed_loops(self) -> None:
-        """Nobody is left on a closed loop, and the heartbeat would keep its leases for as long as the process lives."""
+    def drop(self, held: Held, why: str) -> None:
+        """Nobody can release it any more. A finalizer calls this in any thread, in the middle of anything, even of
+        logging: so it waits for nothing, and the heartbeat does the rest. That beats, because it has had this token.
+        """
+        self.dropped.append((held, why))  # first: it must not come to rest
+        held.disown(why)
+        self.let_go(held.token)
+        self.forget(held.token)
+
+    def give_back_dropped(self) -> None:
+        """The heartbeat would keep for as long as the process lives what nobody is left for: on a closed loop, say."""
         for held in [held for held in list(self.holding.values()) if held.loop.is_closed()]:
-            held.disown("its event loop was closed")
-            self.let_go(held.token)
+            self.drop(held, "its event loop was closed")
+        while self.dropped:
+            held, why = self.dropped.popleft()
+            log.warning("dropped name=%s fence=%d: %s, so it is given back", held.name, held.fence, why)
             self.once_more(held.name, held.token, 0.0, held.undo)
         for waiter in [waiter for waiter in list(self.waiting.values()) if waiter.loop.is_closed()]:
             self.waiting.pop(waiter.request.token, None)
             self.once_more(waiter.request.name, waiter.request.token, 0.0, self._way_out(waiter.request))
 
-    async def close(self, error: Exception) -> None:
+    @property
+    def is_closing(self) -> bool:
+        return self._why_closed is not None
+
+    def begin_closing(self, error: Exception) -> None:
         """End all waiting and all leases, and begin nothing new."""
         self._why_closed = error
         for waiter in list(self.waiting.values()):
             post(waiter.loop, waiter.give_up, error)
-        held = list(self.holding.values())
-        for lease in held:
+        for lease in list(self.holding.values()):
             post(lease.loop, lease.lose, str(error))
-        given_back = [lease.undo() for lease in held]
-        await asyncio.gather(*given_back, return_exceptions=True)
-        await asyncio.sleep(0)  # those who were told leave their queues
-        await self.quiet()
-        self.is_closed = True
 
-    async def quiet(self) -> None:
+    async def close(self, held: Iterable[Held], gives_up_at: float) -> bool:
+        """Give these back. Returns whether the store has confirmed it in time."""
+        giving_back = [asyncio.ensure_future(lease.undo()) for lease in held]
+        if giving_back:
+            await asyncio.wait(giving_back, timeout=gives_up_at - clock.now())
+        for giving in giving_back:
+            giving.cancel()
+        answers = await asyncio.gather(*giving_back, return_exceptions=True)
+        await asyncio.sleep(0)  # those who were told leave their queues
+        await self.quiet(gives_up_at - clock.now())
+        self.is_closed = True
+        return not any(isinstance(answer, BaseException) for answer in answers)
+
+    async def quiet(self, within_s: float | None = None) -> None:
         """Wait until everything abandoned on this loop is given back, or left to the heartbeat."""
         here = asyncio.get_running_loop()
         tasks = [task for task in list(self._tasks) if task.get_loop() is here]
         if tasks:
-            await asyncio.wait(tasks)  # not `gather`: if we are cancelled, they go on
+            # not `gather`: if we are cancelled, they go on
+            await asyncio.wait(tasks, timeout=None if within_s is None else max(within_s, 0.0))
 
     def once_more(self, name: str, token: str, not_before: float, undo: Undo | None = None) -> None:
         """Have the heartbeat release it then, or as soon after as it can."""
         self.forget(token)
         if not self.is_closed:
-            self.leftovers.append((not_before, undo or partial(self.store.release, name, token)))
+            self.leftovers[next(self._numbers)] = (not_before, undo or partial(self.store.release, name, token))
             self.on_change()
 
     def _way_out(self, request: Request | Opening) -> Undo | None:

@@ -8,6 +8,8 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from inturn.process import threads
+
 T = TypeVar("T")
 
 _LAST_S = 0.5
@@ -41,6 +43,7 @@ class Runner:
         try:
             with self._starting:
                 if self._loop is None or not self.is_running:
+                    threads.must_be_real()
                     loop = self._loop = asyncio.new_event_loop()
                     self._thread = threading.Thread(target=self._main, args=(loop,), name=self._name, daemon=True)
                     self._thread.start()
@@ -49,6 +52,8 @@ class Runner:
             # Ctrl-C when the loop has the work and the caller not yet its future: nobody else could cancel it
             if self._loop is not None and self.is_running:
                 self._loop.call_soon_threadsafe(_cancel, work)
+            else:
+                work.close()
             raise
 
     @staticmethod

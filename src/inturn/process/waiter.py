@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from contextvars import Context, copy_context
+from typing import Any, Protocol
 
 from inturn.errors import StoreUnavailable
 from inturn.store import clock
@@ -16,18 +17,63 @@ from inturn.store.lane import Opening
 from inturn.store.protocol import Acquired, Notice, Request
 
 
+class Waiting(Protocol):
+    """A wait as deadlock detection needs to know it: for a lock, or (with an ident) for a message of a lane."""
+
+    loop: asyncio.AbstractEventLoop
+    since: float
+    task: asyncio.Task[Any] | None
+    context: Context
+
+    @property
+    def token(self) -> str: ...
+
+    @property
+    def owner(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def ident(self) -> str: ...
+
+    def give_up(self, error: Exception) -> None:
+        """The wait will never end: raise this to whoever waits. Called on its loop."""
+        ...
+
+
 class Waiter:
-    __slots__ = ("_again", "_ask", "_future", "_task", "_timeout_s", "loop", "request", "since")
+    __slots__ = (
+        "_again", "_ask", "_future", "_task", "_timeout_s", "context", "loop", "request", "since", "task",
+    )  # fmt: skip
 
     def __init__(self, request: Request | Opening, ask: Callable[[Any], Awaitable[Any]], timeout_s: float) -> None:
         self.request = request
         self.loop = asyncio.get_running_loop()
         self.since = clock.now()
+        self.task = asyncio.current_task()
+        self.context = copy_context()
         self._ask = ask
         self._timeout_s = timeout_s
         self._future: asyncio.Future[Any] | None = None
         self._task: asyncio.Task[None] | None = None
         self._again = False
+
+    @property
+    def token(self) -> str:
+        return self.request.token
+
+    @property
+    def owner(self) -> str:
+        return self.request.owner
+
+    @property
+    def name(self) -> str:
+        return self.request.name
+
+    @property
+    def ident(self) -> str:
+        return self.request.ident if isinstance(self.request, Opening) else ""
 
     async def granted(self, wait_s: float | None, early: Notice | None) -> Any:
         """Wait. Returns the answer that ended it, or `None` after `wait_s`. Raises the errors of a repeated request."""

@@ -59,10 +59,15 @@ class NotAsked(StoreUnavailable):
     """The store was not asked at all, so there is nothing to give back."""
 
 
+class NotNow(NotAsked):
+    """It would have to be waited for: its slot is being moved, say. Ask again in a moment."""
+
+
 class Submission(NamedTuple):
     """A message for a lane. `late_ms` 0: it may begin at any time; `cap` 0: any number of messages may wait.
 
     `keep_ms` is how long the state lives on once the lane is idle. `shares`: a plain key that its turn holds too.
+    `group`: ready lanes of one handler and different groups take turns.
     """
 
     key: str
@@ -78,6 +83,7 @@ class Submission(NamedTuple):
     rule: Rule = PLAIN
     delay_ms: int = 0
     shares: str = ""
+    group: str = ""
 
 
 class Submitted(NamedTuple):
@@ -137,9 +143,12 @@ class Left(NamedTuple):
 
 
 class GivenMessage(NamedTuple):
+    """`accepted_ms`: when it was accepted, by the store's clock. Another message with the same id has another time."""
+
     ident: str
     body: bytes
     waited_ms: int
+    accepted_ms: int
 
 
 class Given(NamedTuple):
@@ -173,7 +182,11 @@ class Claimed(NamedTuple):
 
 
 class Send(NamedTuple):
-    """A message to another lane, or to the same one. `is_fresh`: we made its id, so it cannot be a duplicate."""
+    """A message to another lane, or to the same one.
+
+    `is_fresh`: we made its id, from the messages of its turn. It is new in the partition of the turn: if the commit is
+    lost there, so is the send. Another partition may have it already.
+    """
 
     key: str
     ident: str
@@ -186,6 +199,7 @@ class Send(NamedTuple):
     rule: Rule = PLAIN
     delay_ms: int = 0
     shares: str = ""
+    group: str = ""
 
 
 class Commit(NamedTuple):
@@ -219,8 +233,10 @@ class Failure(NamedTuple):
 
     `retry`: again after `delay_ms`, ahead of what came later. `dead`: to the dead letters. `park`: back to its place,
     and the lane stops. `back`: as if it had not been given. Of the last two, the attempt counts if there is an `error`.
-    `split`: the messages of a burst, each by itself, as if each had had `attempts`. `version`: it is for workers that
-    have this one. `have`: how many messages the turn has seen (0: all); the others go back untouched.
+    `split`: the messages of a burst, each by itself, as if each had had `attempts`; else `attempts` is how many the
+    handler has had, if it is not 0: one that was only counted is none. `version`: it is for workers that have this one.
+    `have`: how many messages the turn has seen (0: all); the others go back untouched. `state`: what a dead letter
+    leaves in its lane (b"": the state stays as it is), for `keep_ms`.
     """
 
     key: str
@@ -235,6 +251,8 @@ class Failure(NamedTuple):
     attempts: int = 0
     version: int = 0
     have: int = 0
+    state: bytes = b""
+    keep_ms: int = 0
 
 
 class Ended(NamedTuple):
@@ -282,6 +300,10 @@ class LaneStore(Protocol):
 
     async def claim(self, call: str, can: Sequence[str], count: int, partition: int = 0) -> Claimed:
         """Returns up to `count` turns for a worker. If there are fewer, it is told `ready` when there is more to do."""
+        ...
+
+    async def claim_lane(self, call: str, can: Sequence[str], key: str) -> Given | None:
+        """Returns the next turn of this lane, if it is ready and `can` has its handler."""
         ...
 
     async def unclaim(self, partition: int, call: str) -> int:

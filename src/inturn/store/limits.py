@@ -71,6 +71,9 @@ MAX_BURIED = 100
 MAX_DUE = 64
 """Locks, lanes, late messages and delayed messages that one call looks after because their time has come."""
 
+MAX_UNCLAIM = 1000
+"""Lanes that one call looks at on Redis, to find what a claim was given that left no note."""
+
 MAX_SWEPT = 4
 """Locks and lanes (on Redis processes too) that one beat looks at without a reason, to find what the dead have left."""
 
@@ -85,5 +88,10 @@ MAX_NOTICES = 1000
 MAX_AHEAD = 64
 """Waiters ahead in the queue that one wait names as its blockers."""
 
+MAX_HOLDERS = 1000
+"""Behind more holders of one lock than this, nobody is said to be stuck."""
+
 MAX_WAITERS = 1000
 """Waiters that the view of one lock shows."""
+BEHIND_MS = 600_000
+"""For this long a group that was given a turn stands behind groups that come. As long as a turn may take by default."""

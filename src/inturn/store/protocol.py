@@ -106,9 +106,10 @@ class Beat(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One wait: `owner` waits for `name`; the blockers hold it or wait ahead.
+    """One wait: `owner` (of locks, or the token of a turn) waits for `name`; the blockers hold it or wait ahead.
 
-    `needs_all`: all blockers must go first (a mutex, a writer). Otherwise it may be enough if one of them goes.
+    `needs_all`: all blockers must go first (a mutex, a writer, a lane). Otherwise it may be enough if one of them goes.
+    `reported`: when its process last said so (the store's clock; 0: the store knows it by itself).
     """
 
     owner: str
@@ -118,6 +119,22 @@ class Edge:
     age_ms: int
     needs_all: bool
     blockers: tuple[str, ...]
+    reported: int = 0
+
+
+class Wait(NamedTuple):
+    """What a process reports of a node (an owner of locks, or the token of a turn): it cannot go on before this ends.
+
+    An `ident` of '' is a wait for a lock, else for that message of a lane. A `token` of '' says that the node waits for
+    nothing in this partition. `arrival` 0: it began `age_ms` ago.
+    """
+
+    node: str
+    token: str = ""
+    name: str = ""
+    ident: str = ""
+    arrival: int = 0
+    age_ms: int = 0
 
 
 Listener = Callable[[Notice], None]
@@ -148,6 +165,13 @@ class Store(LaneStore, Protocol):
         """Refuses a server that cannot keep the promises. Returns what its owner should be warned about."""
         ...
 
+    async def check_partitions(self, pushes: bool = True) -> None:
+        """Refuses a namespace that others divide into another number of partitions: `SettingsError`.
+
+        Part of `check`; also for a process that beats, when a memory has answered that it has not seen before.
+        """
+        ...
+
     async def acquire(self, request: Request) -> Acquired: ...
 
     async def release(self, name: str, token: str, fence: int = 0) -> Released:
@@ -162,11 +186,17 @@ class Store(LaneStore, Protocol):
 
     async def edges(self, owners: Sequence[str]) -> list[Edge]: ...
 
+    async def report(self, partition: int, waits: Sequence[Wait]) -> int:
+        """Says what each node waits for in this partition, for three beats. Returns the store's time (µs)."""
+        ...
+
     async def names(self, limit: int) -> list[str]: ...
 
     async def inspect(self, name: str) -> LockView | None: ...
 
-    async def force_release(self, name: str) -> int: ...
+    async def force_release(self, name: str, owner: str = "") -> int:
+        """Takes the lock away from all its holders, or gives back the oldest hold of this owner. Returns how many."""
+        ...
 
     def forget(self) -> None:
         """After a fork: drops every connection and thread without touching what the parent owns."""

@@ -8,6 +8,7 @@ from inturn.errors import LockTimeout
 from inturn.sync.app import InTurn
 from inturn.sync.lanes import DeadLetters, Lanes, Receipt
 from inturn.sync.locks import Lease, Lock, Locks
+from inturn.sync.quorum import Quorum
 from inturn.sync.watch import Watch
 
-__all__ = ["DeadLetters", "InTurn", "Lanes", "Lease", "Lock", "LockTimeout", "Locks", "Receipt", "Watch"]
+__all__ = ["DeadLetters", "InTurn", "Lanes", "Lease", "Lock", "LockTimeout", "Locks", "Quorum", "Receipt", "Watch"]

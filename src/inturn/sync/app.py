@@ -60,8 +60,7 @@ class InTurn:
         return ReadWriteLock(self._lock(both.read()), self._lock(both.write()))
 
     def lock_all(self, names: Iterable[str], **options: Any) -> LockSet:
-        owner = options.pop("owner", None) or self.inner.process.thread_owner()
-        return LockSet(self.runner, self.inner.lock_all(names, owner=owner, **options))
+        return LockSet(self.runner, self.inner.lock_all(names, **options), self.inner.process)
 
     def _lock(self, lock: AsyncLock) -> Lock:
         return Lock(self.runner, lock, self.inner.process)
@@ -103,7 +102,10 @@ class InTurn:
         return InlineTurn(self.runner, self.inner.turn(key, **options))
 
     def run(self, concurrency: int = 10, grace: arguments.Seconds = 30) -> None:
-        """Work until SIGTERM or SIGINT if this is the main thread, else until the app is closed."""
+        """Work until SIGTERM or SIGINT if this is the main thread, else until the app is closed.
+
+        It blocks: whoever calls it in the main thread runs a program that works and does nothing else.
+        """
         with _signals() as news:  # before the worker begins, so that no signal is missed
             working = self.runner.start(self.inner.run(concurrency, grace))
             working.add_done_callback(lambda _: news.put("ended"))
@@ -128,7 +130,11 @@ class InTurn:
         self.runner.stop()
 
     def __enter__(self) -> InTurn:
-        self.runner.run(self.inner.open())
+        try:
+            self.runner.run(self.inner.open())
+        except BaseException:
+            self.runner.stop()  # nobody will close it
+            raise
         return self
 
     def __exit__(

@@ -88,7 +88,7 @@ class InlineTurn:
             holding.add_done_callback(self._refused)
             self._turn = turn = self._begun.result()
             # what this thread does from here on is part of that turn: it must not wait for its own lane
-            enter_turn(turn)
+            enter_turn(turn, is_thread=True)
         except DuplicateMessage as error:
             error.receipt = Receipt.of(error.receipt, self._runner)
             raise

@@ -1,7 +1,8 @@
 """The live-chat responder: answers visitors, each in one turn at a time."""
 
 from inturn.visitors.answer import Answer
-from inturn.visitors.chat import Change, Chat, ChatMessage, ConversationStore, Known, LaneConversations
+from inturn.visitors.chat import Chat, ChatMessage
+from inturn.visitors.conversations import LaneConversations
 from inturn.visitors.graph.model import Graph, load_graph
 from inturn.visitors.graph.walk import ToolContext
 from inturn.visitors.message import VisitorMessage
@@ -12,12 +13,9 @@ from inturn.visitors.responder import AiResponderService, VisitorResponder
 __all__ = [
     "AiResponderService",
     "Answer",
-    "Change",
     "Chat",
     "ChatMessage",
-    "ConversationStore",
     "Graph",
-    "Known",
     "LaneConversations",
     "LanePresence",
     "LaneProjects",

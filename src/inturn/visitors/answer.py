@@ -1,18 +1,17 @@
-"""One answer under a visitor's turn: gates -> choice -> graph or agent -> save -> deliver.
+"""One answer under a visitor's turn: gates -> choice -> graph or agent -> the chat, as it will be committed -> deliver.
 
-Nothing is written before `save`, which is one write. If the process dies between `save` and the commit of the turn,
-the next turn finds the messages answered: it asks no agent, and only makes sure that the answer is delivered.
+Nothing is written here. What was said, what became of it, the metadata and the delivery are part of the turn: they
+become real together with its commit, or not at all.
 """
 
 from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from copy import deepcopy
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
 from typing import Any
 
 from inturn.agents import storable
@@ -23,7 +22,6 @@ from inturn.errors import (
     AgentTimeout,
     AgentUnavailable,
     BadMessage,
-    ChatMoved,
     CommitUnknown,
     HandlerSignal,
     HandlerTimeout,
@@ -33,30 +31,27 @@ from inturn.errors import (
 )
 from inturn.http.answer_events import RESTART, TYPING, AnswerEvent, token
 from inturn.lanes.turn import Turn
-from inturn.visitors.chat import Change, Chat, ChatMessage, ConversationStore, NewAnswer, Outcome, iso_time
-from inturn.visitors.graph.walk import Tool, ToolContext, Walk
-from inturn.visitors.message import BusyPolicy, VisitorMessage
-from inturn.visitors.patch import difference
-from inturn.visitors.presence import Presence
-from inturn.visitors.projects import Projects, ProjectSettings
+from inturn.visitors.chat import Chat, ChatMessage, NewAnswer, Outcome, VisitorState, iso, iso_time
+from inturn.visitors.conversations import LaneConversations
+from inturn.visitors.graph.walk import MAX_ANSWER, Tool, ToolContext, Walk
+from inturn.visitors.message import BusyPolicy, Posted, VisitorMessage
+from inturn.visitors.presence import LanePresence, Presence
+from inturn.visitors.projects import LaneProjects, Projects, ProjectSettings
 from inturn.visitors.selection import GRAPH, Choice, choose, history_of, said_of, suspects
 
 log = logging.getLogger("inturn.visitors")
 
-_OURS = (StoreUnavailable, LockError, LaneTimeout, CommitUnknown, ChatMoved)
+_OURS = (StoreUnavailable, LockError, LaneTimeout, CommitUnknown)
 """Errors that have nothing to do with what the agent was asked."""
-_PASSING = (*_OURS, AgentTimeout, AgentUnavailable, HandlerTimeout, HandlerSignal)
+PASSING = (*_OURS, AgentTimeout, AgentUnavailable, HandlerTimeout, HandlerSignal)
 """Errors after which it hardly helps to ask again at once with fewer messages."""
 _AWAY = (AgentTimeout, AgentUnavailable)
-"""Of `_PASSING`, these are still retried without the other messages if one of those has failed before: it may be a
+"""Of `PASSING`, these are still retried without the other messages if one of those has failed before: it may be a
 question that no agent can finish.
 """
 
 MEMORY = "agent_memory"
-MAX_LOOKS = 5
 MAX_PIECE = 8000
-MAX_ANSWER = 32_000
-"""Characters. A longer answer is cut: its result and its delivery have to fit into the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,25 +69,23 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one turn has to answer in one conversation. `is_last`: this is the last attempt.
+    """What one turn has to answer in one conversation, with how long each message has waited for it.
 
-    `is_narrow`: answer its own messages alone, after an answer that also saw those of `left_out` has failed.
+    `is_alone`: it is the last attempt, or the lane has set its message apart: other messages are left out.
     """
 
-    turn: Turn[Any]
-    policy: BusyPolicy
-    events: Sequence[VisitorMessage]
-    is_last: bool = False
-    is_narrow: bool = False
-    left_out: tuple[str, ...] = ()
+    turn: Turn[VisitorState]
+    events: Sequence[Posted]
+    waited_s: Sequence[float]
+    is_alone: bool = False
 
     @property
-    def event(self) -> VisitorMessage:
+    def event(self) -> Posted:
         return self.events[0]
 
     @property
-    def own(self) -> list[str]:
-        return [event.message_id for event in self.events]
+    def policy(self) -> BusyPolicy:
+        return self.events[-1].policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,111 +94,110 @@ class Answerer:
     agent: Agent
     projects: Projects
     presence: Presence
-    conversations: ConversationStore
+    conversations: LaneConversations
     tools: Mapping[str, Tool]
     history: int
 
-    async def answer(self, work: Work) -> Answer | None:
-        """Returns the answer to the work's own messages, or `None` if there is none; the chat says why."""
-        for look in range(1, MAX_LOOKS + 1):
-            try:
-                return await self._answer(work)
-            except ChatMoved as moved:
-                # the save of an earlier turn that was cut off has succeeded after all
-                if look == MAX_LOOKS:
-                    raise
-                log.info("%s: deciding again", moved)
-                Speaker(work.turn, work.event.conversation_id).restart()
-        raise AssertionError("the last look returns or raises")
-
-    async def absent(self, event: VisitorMessage) -> None:
-        """Logs why a message of a missing conversation gets no answer: the first closed gate, or that it is missing."""
-        project = await self.projects.get(event.project_id, event.tenant_id)
-        _log_unanswered(event, await self._closed_gate(project, event) or "there is no such conversation")
-
-    async def _answer(self, work: Work) -> Answer | None:
-        event = work.event
-        project = await self.projects.get(event.project_id, event.tenant_id)
-        closed = await self._closed_gate(project, event)
+    async def answer(self, work: Work) -> dict[str, Answer | None]:
+        """Answers in the turn's state. Returns the answer to each of the work's messages, by id; `None`: there is none,
+        and the chat says why. Returns nothing at all if there is no such conversation.
+        """
+        project, closed = await self._gates(work.event)
         chat = await self._chat(work)
         if chat is None:
-            _log_unanswered(event, closed or "there is no such conversation")
-            return None
-        choice = choose(chat, work.policy, work.own, work.is_narrow)
-        if not choice.burst:
-            return self._found(work, project, chat)
-        if not closed and not chat.ai_enabled:
-            closed = "the conversation has ai_enabled off"
-        if closed or project is None:
-            _log_unanswered(event, closed)
-            await self._save(work, Change(_outcomes(choice, "unanswered"), fence=work.turn.fence))
-            return None
+            _log_unanswered(work.event, closed or "there is no such conversation")
+            return {}
+        taken = [message for message in self._take_in(work, chat) if message is not None and message.may_be_answered]
+        own = [message for number, message in enumerate(taken) if message not in taken[:number]]
+        if own:
+            if not closed and not chat.ai_enabled:
+                closed = "the conversation has ai_enabled off"
+            if closed or project is None:
+                _log_unanswered(work.event, closed)
+                chat.settle({message.id: "unanswered" for message in own}, iso_time(self.app))
+            else:
+                await self._speak(work, project, chat, own)
+        work.turn.state.keep(chat)
+        return {event.message_id: read_answer(chat, chat.answer_to(event.message_id)) for event in work.events}
+
+    async def knows(self, work: Work) -> bool:
+        """Returns whether the conversation exists."""
+        return await self._chat(work) is not None
+
+    async def settle(self, work: Work, outcome: Outcome, *, is_left_out: bool = False) -> None:
+        """Gives all messages of the work this outcome, unless they have one."""
+        chat = await self._chat(work)
+        if chat is not None:
+            self.settle_in(work, chat, outcome, is_left_out=is_left_out)
+
+    def settle_in(self, work: Work, chat: Chat, outcome: Outcome, *, is_left_out: bool = False) -> None:
+        own = [message for message in self._take_in(work, chat) if message is not None and message.may_be_answered]
+        for message in own:
+            message.is_left_out = message.is_left_out or is_left_out
+        chat.settle({message.id: outcome for message in own}, iso_time(self.app))
+        work.turn.state.keep(chat)
+
+    async def _gates(self, event: VisitorMessage) -> tuple[ProjectSettings | None, str]:
+        """Returns the settings of the project, and why it does not answer ('': it does)."""
+        projects, presence, names = self.projects, self.presence, (event.project_id, event.tenant_id)
+        if type(projects) is LaneProjects and type(presence) is LanePresence:  # a subclass may answer otherwise
+            project, is_online = await projects.with_presence(*names)  # one lane has both
+        else:
+            project = await projects.get(*names)
+            is_online = project is not None and project.enabled and await presence.human_online(*names)
+        if project is None or not project.enabled:
+            return project, "AI answers are off for this project"
+        return project, "a human agent is online" if is_online else ""
+
+    async def _chat(self, work: Work) -> Chat | None:
+        """Returns the chat of the work's messages. The first message of a conversation begins it."""
+        event, state = work.event, work.turn.state
+        chat = state.find(event.conversation_id, event.tenant_id)
+        if chat is None:
+            owner = await self.conversations.owner(event.conversation_id, event.tenant_id, is_fresh=True)
+            if owner is not None:
+                chat = state.find_or_begin(conversation_id=event.conversation_id, **owner.model_dump())
+        return chat if chat is not None and chat.is_of(event.project_id, event.visitor_uid) else None
+
+    def _take_in(self, work: Work, chat: Chat) -> list[ChatMessage | None]:
+        now_s = self.app.runtime.now_s()
+        return [
+            chat.take_in(event, iso(now_s - waited_s))
+            for event, waited_s in zip(work.events, work.waited_s, strict=True)
+        ]
+
+    async def _speak(
+        self, work: Work, project: ProjectSettings, chat: Chat, own: Sequence[ChatMessage], is_narrow: bool = False
+    ) -> None:
+        """Answers, and if that fails because of another message perhaps, once more without the others."""
         if project.deliver is not None:
             self.app.runtime.handler(project.deliver)  # raises for an unknown handler before any agent is asked
-        history = history_of(chat, choice, self.history, work.is_narrow)
-        if work.turn.attempt > 1:
-            await self._note_deaths(work, choice)
+        is_narrow = is_narrow or work.is_alone
+        choice = choose(chat, work.policy, own, is_narrow)
+        history = history_of(chat, choice, self.history, is_narrow)
         try:
-            return await self._speak(work, project, chat, choice, history)
+            await self._say(work, project, chat, choice, history)
         except _OURS:
             raise
         except Exception as error:
-            await self._note(work, Change(tried=_ids(choice.burst), fence=work.turn.fence))
-            others = suspects(chat, (*choice.burst, *history), work.own)
-            is_worth_it = not isinstance(error, _PASSING) or (
-                isinstance(error, _AWAY) and any(other.has_failed for other in others)
+            others = suspects(chat, (*choice.burst, *history), own)
+            is_worth_it = not isinstance(error, PASSING) or (
+                isinstance(error, _AWAY) and any(other.outcome == "failed" for other in others)
             )
-            if work.is_narrow or not others or not is_worth_it:
+            if is_narrow or not others or not is_worth_it:
                 raise
-            # another message may be at fault, and must not cost this one its answer
-            log.warning("conversation=%s: answering its own messages alone: %s", event.conversation_id, error)
-            Speaker(work.turn, event.conversation_id).restart()
-            return await self._answer(replace(work, is_narrow=True, left_out=_ids(others)))
+            # another message may be at fault, and must not cost these their answer
+            log.warning("conversation=%s: answering its own messages alone: %s", chat.conversation_id, error)
+            Speaker(work.turn, chat.conversation_id).restart()
+            await self._speak(work, project, chat, own, is_narrow=True)
+            for other in others:  # from now on only their own turns try them
+                other.is_left_out = True
 
-    async def _note_deaths(self, work: Work, choice: Choice) -> None:
-        """Notes what a process that dies cannot note: that an earlier attempt died, and, before the last attempt, that
-        its messages have failed. If this attempt ends alive, it overwrites that with the real outcome.
-        """
-        died_over = _ids(message for message in choice.burst if message.tries == 0)
-        outcomes: dict[str, Outcome] = {
-            message.id: "failed" for message in choice.burst if work.is_last and message.is_waiting
-        }
-        if died_over or outcomes:
-            await self._note(work, Change(outcomes, fence=work.turn.fence, tried=died_over, left_out=died_over))
-
-    async def _note(self, work: Work, change: Change) -> None:
-        """Saves the change if it can. A failure here is only logged, so that it never hides the error of the answer."""
-        try:
-            await self._save(work, change)
-        except Exception as error:  # noqa: BLE001 - another store may raise anything
-            log.warning("conversation=%s: a failed attempt was not recorded: %s", work.event.conversation_id, error)
-
-    async def _closed_gate(self, project: ProjectSettings | None, event: VisitorMessage) -> str:
-        if project is None or not project.enabled:
-            return "AI answers are off for this project"
-        if await self.presence.human_online(event.project_id, event.tenant_id):
-            return "a human agent is online"
-        return ""
-
-    async def _chat(self, work: Work) -> Chat | None:
-        """Returns the chat with the work's own messages in it: under `reject` they are added only now, and old ones
-        may have left.
-        """
-        event = work.event
-        chat = await self.conversations.get(event.conversation_id, event.tenant_id)
-        if chat is None or not chat.is_of(event.project_id, event.visitor_uid):
-            return None
-        missing = [event for event in work.events if chat.known(event.message_id) is None]
-        for event in missing:
-            if await self.conversations.add(event.conversation_id, event, work.policy) is None:
-                return None
-        return await self.conversations.get(event.conversation_id, event.tenant_id) if missing else chat
-
-    async def _speak(
+    async def _say(
         self, work: Work, project: ProjectSettings, chat: Chat, choice: Choice, history: Sequence[ChatMessage]
-    ) -> Answer | None:
-        event, metadata, before = work.event, deepcopy(chat.metadata), said_of(history)
-        speaker = Speaker(work.turn, event.conversation_id)
+    ) -> None:
+        metadata, before = deepcopy(chat.metadata), said_of(history)
+        speaker = Speaker(work.turn, chat.conversation_id)
         speaker.typing()
 
         async def ask(instructions: str) -> str:
@@ -213,7 +205,7 @@ class Answerer:
             memory = kept if isinstance(kept, dict) else {}
             told = "\n\n".join(text for text in (project.instructions, instructions) if text)
             question = Ask(
-                conversation_id=event.conversation_id,
+                conversation_id=chat.conversation_id,
                 query=choice.text,
                 text=choice.text,
                 history=before,
@@ -236,50 +228,22 @@ class Answerer:
                 tools=self.tools,
                 context=_context_of(work, choice),
             )
-            text, by = (await walk.go())[:MAX_ANSWER], self.agent.name if walk.has_asked else GRAPH
-        answer = None
+            text, by = await walk.go(), self.agent.name if walk.has_asked else GRAPH
+        chat.set_metadata(metadata)
+        at, answer = iso_time(self.app), None
         if text.strip():
             answers = tuple(message.id for message in choice.burst)
-            answer = NewAnswer(id=uuid.uuid4().hex, text=text, at=iso_time(self.app), answers=answers, agent=by)
-        outcomes = _outcomes(choice, "answered" if answer is not None else "unanswered")
-        # their own turns may never come; if one does, it still answers them
-        outcomes |= {message.id: "failed" for message in chat.waiting() if message.id in work.left_out}
-        patch = difference(chat.metadata, metadata)
-        change = Change(outcomes, answer, patch=patch, fence=work.turn.fence, left_out=work.left_out)
-        saved = await self._save(work, change)
-        if answer is None:
-            _log_unanswered(event, "the answer is empty")
-        return self._found(work, project, saved, "" if answer is None else answer.id)
+            answer = NewAnswer(id=uuid.uuid4().hex, text=text, at=at, answers=answers, agent=by)
+        else:
+            _log_unanswered(work.event, "the answer is empty")
+        outcomes: dict[str, Outcome] = {message.id: "superseded" for message in choice.superseded}
+        outcomes |= {message.id: "answered" if answer is not None else "unanswered" for message in choice.burst}
+        chat.settle(outcomes, at, answer)
+        if answer is not None and project.deliver is not None:
+            self._deliver(work, project.deliver, answer)
 
-    async def _save(self, work: Work, change: Change) -> Chat:
-        return await self.conversations.save(work.event.conversation_id, change, work.event.tenant_id)
-
-    def _found(self, work: Work, project: ProjectSettings | None, chat: Chat, written: str = "") -> Answer | None:
-        """Returns the newest answer to the work's own messages, and delivers every answer that concerns them.
-
-        `written`: the id of the answer that was just written. Under `latest` and `rollback` it may answer other
-        messages. If the turn was cut off after that write, the next turn finds its own messages superseded by it.
-        """
-        mine = {answer.seq: answer for answer in map(chat.answer_to, work.own) if answer is not None}
-        if project is not None and project.deliver is not None:
-            said = (chat.said(message_id) for message_id in work.own)
-            by = [chat.superseding(message) for message in said if message and message.outcome == "superseded"]
-            new = [message for message in chat.messages if written and message.id == written and message.answers]
-            related = mine | {answer.seq: answer for answer in (*by, *new) if answer is not None}
-            for seq in sorted(related):
-                self._deliver(work, project.deliver, related[seq])
-        return read_answer(chat, mine[max(mine)]) if mine else None
-
-    def _deliver(self, work: Work, handler: str, answer: ChatMessage) -> None:
-        """Sends the answer to the project's handler, with the commit of the turn or not at all.
-
-        It is sent again whenever it is found, because a turn that was cut off after `save` has sent nothing. The
-        handler takes it once per id. An answer older than the handler's duplicate window is not sent: it was committed
-        long ago.
-        """
-        age_s = self.app.runtime.now_s() - datetime.fromisoformat(answer.at).timestamp()
-        if age_s * 1000 >= self.app.runtime.handler(handler).timing.window_ms:
-            return
+    def _deliver(self, work: Work, handler: str, answer: NewAnswer) -> None:
+        """Sends the answer to the project's handler, with the commit of the turn or not at all."""
         event = work.event
         body = {
             "conversation_id": event.conversation_id,
@@ -344,7 +308,9 @@ async def ask_agent(agent: Agent, ask: Ask, speaker: Speaker) -> str:
     return answer[:MAX_ANSWER]
 
 
-def read_answer(chat: Chat, message: ChatMessage) -> Answer:
+def read_answer(chat: Chat, message: ChatMessage | None) -> Answer | None:
+    if message is None:
+        return None
     return Answer(
         conversation_id=chat.conversation_id,
         id=message.id,
@@ -354,15 +320,6 @@ def read_answer(chat: Chat, message: ChatMessage) -> Answer:
         agent=message.agent,
         at=message.at,
     )
-
-
-def _ids(messages: Iterable[ChatMessage]) -> tuple[str, ...]:
-    return tuple(message.id for message in messages)
-
-
-def _outcomes(choice: Choice, outcome: Outcome) -> dict[str, Outcome]:
-    superseded: dict[str, Outcome] = {message.id: "superseded" for message in choice.superseded}
-    return superseded | {message.id: outcome for message in choice.burst}
 
 
 def _context_of(work: Work, choice: Choice) -> Callable[[dict[str, Any]], ToolContext]:

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation
 
 from inturn.visitors.chat import ChatMessage, Outcome
+from inturn.visitors.conversations import MAX_SHOWN
 from inturn.visitors.graph.model import Graph
 from inturn.visitors.message import Id, MessageText, SegmentId
-from inturn.visitors.presence import PRESENCE_TTL_S
-from inturn.visitors.projects import ProjectSettings
+from inturn.visitors.projects import PRESENCE_TTL_S, ProjectSettings
 
 
 def _example(**values: Any) -> ConfigDict:
@@ -124,9 +124,7 @@ class MessageOut(BaseModel):
     role: Literal["visitor", "assistant"] = Field(description="Who wrote it.")
     text: str = Field(description="What was written.")
     at: str = Field(description="When it was written (ISO 8601, UTC).")
-    outcome: Outcome | None = Field(
-        description="What became of a visitor's message; `null` while it waits, and for answers."
-    )
+    outcome: Outcome | None = Field(description="What became of a visitor's message; `null` for answers.")
     answers: list[str] = Field(
         description="The ids of the messages that this one answers; empty for a visitor's message."
     )
@@ -140,14 +138,28 @@ class MessageOut(BaseModel):
         )  # fmt: skip
 
 
+class WaitingOut(BaseModel):
+    """A visitor's message that is being answered, or waits for that."""
+
+    id: str = Field(description="The id of the message.")
+    text: str = Field(description="What was written.")
+    at: str = Field(description="When it came (ISO 8601, UTC).")
+    outcome: Outcome | None = Field(description="`dropped` if it will get no answer; else `null`.")
+
+
 class MessagesOut(BaseModel):
     """Messages of a conversation."""
 
-    model_config = _example(conversation_id="c-1", ai_enabled=True, messages=[_MESSAGE], has_more=False)
+    model_config = _example(conversation_id="c-1", ai_enabled=True, messages=[_MESSAGE], has_more=False, waiting=[])
 
     conversation_id: str = Field(description="The id of the conversation.")
     ai_enabled: bool = Field(description="Whether the AI answers in this conversation.")
     messages: list[MessageOut] = Field(description="By `seq`, oldest first.")
     has_more: bool = Field(
         description="Whether there are newer ones. Then ask again with `after` set to the last `seq` of these."
+    )
+    waiting: list[WaitingOut] = Field(
+        max_length=MAX_SHOWN,
+        description="Visitors' messages whose turn has not come to its end, the first 100 in order of their turns. "
+        "They get their `seq` then.",
     )

@@ -1,48 +1,52 @@
-"""A chat is a visitor's conversation as it is stored: its newest messages with their outcomes, its metadata, and the
-highest fence that wrote. `LaneConversations`, the default place for chats, keeps each as the state of its own lane.
+"""A chat as it is stored: what was said, what became of it, and its metadata. All chats of a visitor are one state.
 
-A chat is bounded: the oldest settled messages go first, and a message that waits for its answer is never dropped.
-A write is one short turn of the chat's lane: all of a change, or none of it. Reading needs no turn.
+Nothing here is written by itself: a turn of the visitor's lane changes the state, and commits it with all else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import logging
+from collections.abc import Collection, Mapping
+from copy import deepcopy
 from datetime import UTC, datetime
-from types import NoneType
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, Field
 from pydantic_core import to_json
 
-from inturn import arguments
 from inturn.app import InTurn
-from inturn.errors import ChatMoved, LeaseLost, MailboxFull, TooLarge, UnknownConversation
+from inturn.errors import TooLarge
 from inturn.lanes import codec
-from inturn.lanes.inline import InlineTurn
-from inturn.visitors.message import WRITE_WAIT_S, BusyPolicy, VisitorMessage, lane_name
-from inturn.visitors.patch import Patch, apply, largest
+from inturn.visitors.message import Note, VisitorMessage
+from inturn.visitors.patch import largest_change, merged
 
-CHAT_TTL_S = 30 * 86400.0
+log = logging.getLogger("inturn.visitors")
+
 MAX_MESSAGES = 500
 MAX_BYTES = 512 * 1024
-"""Of the messages. Together with the metadata, the ids of messages that left and one long answer, the chat still fits
+"""Of the messages. Together with the metadata, the ids of messages that left and one long answer, a chat still fits
 into the state of a lane.
 """
 MAX_METADATA = 256 * 1024
+MAX_ALL_MESSAGES = 2000
+MAX_CHATS = 2000
+MAX_CHATS_BYTES = codec.MAX_STATE - 16 * 1024
+"""Of all chats of a visitor together. They are one state, which every turn reads and writes as a whole: with so many
+messages and chats that takes some tens of milliseconds.
+"""
 GONE_FOR_S = 86400.0
 MAX_GONE_BYTES = 48 * 1024
+MAX_ALL_GONE = 1000
+"""Ids of messages that left: for how long and how many bytes of them a chat remembers, and how many all chats do."""
 
 Outcome = Literal["answered", "unanswered", "superseded", "dropped", "failed"]
 
 
 class ChatMessage(BaseModel):
-    """Only visitors' messages have an `outcome` (`None`: it waits); only assistants' have `answers` and `agent`.
+    """Only visitors' messages have an `outcome`; only assistants' have `answers` and `agent`.
 
-    `policy` is the first policy that it came under (`None`: unknown). `tries` counts the failed attempts to answer it.
     `is_left_out`: only its own turns try it. An answer failed with it and succeeded without it, or a process may have
-    died over it. `settled_at`: the `seq` of the next message at the time when it got its outcome.
+    died over it.
     """
 
     seq: int
@@ -53,30 +57,12 @@ class ChatMessage(BaseModel):
     outcome: Outcome | None = None
     answers: list[str] = Field(default_factory=list)
     agent: str = ""
-    policy: BusyPolicy | None = None
-    tries: int = 0
     is_left_out: bool = False
-    settled_at: int = 0
-
-    @property
-    def is_waiting(self) -> bool:
-        return self.role == "visitor" and self.outcome is None
 
     @property
     def may_be_answered(self) -> bool:
-        """Whether its own turn may answer it. A failed message may be replayed or repeated. A dropped one may be the
-        message that is being answered right now: a repeat of it found the visitor busy.
-        """
-        return self.role == "visitor" and self.outcome in (None, "failed", "dropped")
-
-    @property
-    def is_open(self) -> bool:
-        """It waits or has failed: the next answer should take it into account."""
+        """Whether its own turn may answer it. A failed message may be replayed or repeated."""
         return self.role == "visitor" and self.outcome in (None, "failed")
-
-    @property
-    def has_failed(self) -> bool:
-        return self.outcome == "failed" or self.tries > 0
 
 
 class Gone(BaseModel):
@@ -86,20 +72,19 @@ class Gone(BaseModel):
     at: float
 
 
-class Known(NamedTuple):
-    """What a chat knows about a visitor's message. Not `is_new`: it was already there, and may be being answered.
+class Waiting(NamedTuple):
+    """A message that waits in the lane. It gets its number, `seq`, when its turn has come.
 
-    `outcome` `None`: it waits. `policy`: the first policy that it came under. `is_gone`: it left and is remembered.
+    `outcome`: `dropped` if it will get no answer, and that is known already.
     """
 
-    outcome: Outcome | None
-    policy: BusyPolicy | None = None
-    is_new: bool = False
-    is_gone: bool = False
+    id: str
+    text: str
+    at: str
+    outcome: Outcome | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NewAnswer:
+class NewAnswer(NamedTuple):
     id: str
     text: str
     at: str
@@ -107,24 +92,12 @@ class NewAnswer:
     agent: str
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One write to a chat. `fence` is the fence of the turn that writes; `None` for a write outside of any turn.
+class Chat(BaseModel):
+    """`changed_at`: when it was last written to, in Unix time. `waiting` is not stored: the lane has those messages.
 
-    `tried`: ids of messages whose answer has failed once more. `left_out`: ids of messages that only their own turns
-    try from now on. `retracted`: ids of waiting messages that no lane has taken.
+    Its messages make room for those of newer chats. The switch, the metadata and the next number stay.
     """
 
-    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
-    answer: NewAnswer | None = None
-    patch: Patch = ()
-    fence: int | None = None
-    tried: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
-    retracted: tuple[str, ...] = ()
-
-
-class Chat(BaseModel):
     conversation_id: str
     project_id: str
     visitor_uid: str
@@ -134,68 +107,41 @@ class Chat(BaseModel):
     messages: list[ChatMessage] = Field(default_factory=list)
     gone: dict[str, Gone] = Field(default_factory=dict)
     next_seq: int = 1
-    fence: int = 0
+    changed_at: float = 0.0
+    waiting: list[Waiting] = Field(default_factory=list, exclude=True)
 
     def is_of(self, project_id: str, visitor_uid: str) -> bool:
         return (self.project_id, self.visitor_uid) == (project_id, visitor_uid)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a new chat would be the same, but for what was said and its numbers."""
+        return self.ai_enabled and not self.metadata
 
     def said(self, message_id: str) -> ChatMessage | None:
         """Returns the visitor's message with this id."""
         return next((m for m in reversed(self.messages) if m.role == "visitor" and m.id == message_id), None)
 
-    def known(self, message_id: str) -> Known | None:
-        found = self.said(message_id)
-        if found is not None:
-            return Known(found.outcome, found.policy)
-        gone = self.gone.get(message_id)
-        return None if gone is None else Known(gone.outcome, is_gone=True)
-
     def answer_to(self, message_id: str) -> ChatMessage | None:
         return next((m for m in reversed(self.messages) if message_id in m.answers), None)
 
-    def superseding(self, message: ChatMessage) -> ChatMessage | None:
-        """Returns the first answer to a message that is newer than this one."""
-        newer = {m.id for m in self.messages if m.role == "visitor" and m.seq > message.seq}
-        return next((m for m in self.messages if m.seq > message.seq and not newer.isdisjoint(m.answers)), None)
-
-    def waiting(self) -> list[ChatMessage]:
-        return [message for message in self.messages if message.is_waiting]
-
-    def add(self, message: VisitorMessage, at: str, policy: BusyPolicy | None = None) -> Known:
-        """Adds the message, once per id. Raises `MailboxFull` if too many wait already."""
-        known = self.known(message.message_id)
-        if known is not None:
-            return known
-        added = ChatMessage(seq=0, id=message.message_id, role="visitor", text=message.text, at=at, policy=policy)
-        self._append(added)
-        self._make_room(at)
-        if len(self.messages) > MAX_MESSAGES or self._size() > MAX_BYTES:
-            self.messages.remove(added)
-            raise MailboxFull(f"chat:{self.conversation_id}", len(self.waiting()))
-        return Known(None, policy, is_new=True)
-
-    def change(self, change: Change, at: str) -> None:
-        """Makes the change, or raises and changes nothing: `LeaseLost` for an older fence than the one that wrote last,
-        `ChatMoved` if one of the messages is already settled, `TooLarge` for metadata over its limit.
+    def take_in(self, message: VisitorMessage, at: str) -> ChatMessage | None:
+        """Adds the message, once per id, and returns it. `None`: it was settled here, and has made room since. One that
+        failed may come again.
         """
-        if change.fence is not None and change.fence < self.fence:
-            raise LeaseLost(f"chat:{self.conversation_id}", change.fence, f"fence {self.fence} has written since")
-        settled = {message_id: self._to_settle(message_id, change) for message_id in change.outcomes}
-        metadata = _patched(change.patch, self.metadata)
-        for message_id, found in settled.items():
-            found.outcome, found.settled_at = change.outcomes[message_id], self.next_seq
-        for message_id in change.tried:
-            tried = self.said(message_id)
-            if tried is not None:
-                tried.tries += 1
-                if tried.outcome == "dropped":  # by a repeat that came while its turn ran: it was not given up
-                    tried.outcome = None
-        for message_id in change.left_out:
-            left_out = self.said(message_id)
-            if left_out is not None:
-                left_out.is_left_out = True
-        self.messages = [m for m in self.messages if not (m.is_waiting and m.id in change.retracted)]
-        answer = change.answer
+        found, gone = self.said(message.message_id), self.gone.get(message.message_id)
+        if found is None and (gone is None or gone.outcome == "failed"):
+            self.gone.pop(message.message_id, None)
+            found = ChatMessage(seq=0, id=message.message_id, role="visitor", text=message.text, at=at)
+            self._append(found)
+        return found
+
+    def settle(self, outcomes: Mapping[str, Outcome], at: str, answer: NewAnswer | None = None) -> None:
+        """Gives messages their outcomes, adds the answer, and makes room."""
+        for message_id, outcome in outcomes.items():
+            found = self.said(message_id)
+            if found is not None:
+                found.outcome = outcome
         if answer is not None:
             self._append(
                 ChatMessage(
@@ -203,47 +149,70 @@ class Chat(BaseModel):
                     answers=list(answer.answers), agent=answer.agent,
                 )
             )  # fmt: skip
-        self.metadata = metadata
-        self.fence = max(self.fence, change.fence or 0)
-        self._make_room(at, keep_from=self.next_seq - 1 if answer is not None else None)
+        self.changed_at = datetime.fromisoformat(at).timestamp()
+        self.make_room(len(self.messages) - MAX_MESSAGES, self._size() - MAX_BYTES, self.changed_at)
 
-    def _to_settle(self, message_id: str, change: Change) -> ChatMessage:
-        found = self.said(message_id)
-        is_turn = change.fence is not None
-        if found is None or not (found.is_waiting or (is_turn and found.may_be_answered)):
-            raise ChatMoved(self.conversation_id, message_id)
-        return found
+    def set_metadata(self, metadata: dict[str, Any]) -> None:
+        """Raises `TooLarge`, which names the field, and changes nothing."""
+        try:
+            codec.write_json(metadata, "metadata", MAX_METADATA)
+        except TooLarge as error:
+            field = largest_change(self.metadata, metadata)
+            raise TooLarge(f"metadata, with what was written to {field!r},", error.size, error.limit) from None
+        self.metadata = metadata
 
     def _append(self, message: ChatMessage) -> None:
         message.seq, self.next_seq = self.next_seq, self.next_seq + 1
         self.messages.append(message)
 
-    def _make_room(self, at: str, keep_from: int | None = None) -> None:
-        """Removes the oldest settled messages and remembers their ids. What was just written (`keep_from`) stays."""
-        over = max(0, len(self.messages) - MAX_MESSAGES)
-        bytes_over = self._size() - MAX_BYTES
+    def make_room(self, count: int, size: int, now_s: float, *, is_in_use: bool = True) -> None:
+        """Removes so many of the oldest messages, and of so many bytes, and remembers their ids. The last one of a chat
+        in use stays: it is what a turn has just written.
+        """
+        keep_from = self.next_seq - 1 if is_in_use else self.next_seq
         kept = []
-        now_s = datetime.fromisoformat(at).timestamp()
         for message in self.messages:
-            may_go = not message.is_waiting and (keep_from is None or message.seq < keep_from)
-            if may_go and (over > 0 or bytes_over > 0):
-                over -= 1
-                bytes_over -= len(to_json(message)) + 1
+            if message.seq < keep_from and (count > 0 or size > 0):
+                count -= 1
+                size -= len(to_json(message)) + 1
                 if message.outcome is not None:
                     self.gone[message.id] = Gone(outcome=message.outcome, at=now_s)
             else:
                 kept.append(message)
         self.messages = kept
-        self._forget(now_s)
+        self.forget(now_s)
 
-    def _forget(self, now_s: float) -> None:
-        """Forgets ids, oldest first. After that time nobody repeats them."""
+    def forget(self, now_s: float) -> None:
+        """Forgets the ids of messages that left, oldest first. After that time nobody repeats them."""
         size = sum(map(_gone_size, self.gone))
         for message_id, gone in list(self.gone.items()):
             if size <= MAX_GONE_BYTES and gone.at + GONE_FOR_S > now_s:
                 break
             size -= _gone_size(message_id)
             del self.gone[message_id]
+
+    def change(self, note: Note) -> None:
+        """Makes the change that the note describes, unless the conversation is someone else's."""
+        if not self.is_of(note.project_id, note.visitor_uid):
+            return
+        if note.ai_enabled is not None:
+            self.ai_enabled = note.ai_enabled
+        if note.metadata is not None:
+            try:
+                self.set_metadata(merged(self.metadata, note.metadata))
+            except TooLarge as error:  # it fitted when it came; what was written since took the room
+                log.warning("conversation=%s: a change of its metadata was left out: %s", self.conversation_id, error)
+
+    def for_reader(self) -> Chat:
+        """Returns a copy. The reader may change it, and others still read this one."""
+        return self.model_copy(
+            update={
+                "messages": [message.model_copy() for message in self.messages],
+                "metadata": deepcopy(self.metadata),
+                "gone": dict(self.gone),
+                "waiting": [],
+            }
+        )
 
     def _size(self) -> int:
         # a character takes at most six bytes, so most chats are known to be small without writing them
@@ -258,102 +227,143 @@ def _gone_size(message_id: str) -> int:
     return len(to_json(message_id)) + 60
 
 
-def _patched(patch: Patch, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    if not patch:
-        return dict(metadata)
-    patched = apply(patch, metadata)
-    try:
-        codec.write_json(patched, "metadata", MAX_METADATA)
-    except TooLarge as error:
-        raise TooLarge(f"metadata, with what was written to {largest(patch)!r},", error.size, error.limit) from None
-    return patched
+def _name(conversation_id: str, tenant_id: str) -> str:
+    """The lane of visitor `a:b` without a tenant is also that of visitor `b` of tenant `a`. Each has its own chats."""
+    return f"{tenant_id}:{conversation_id}"
 
 
-class ConversationStore(Protocol):
-    async def get(self, conversation_id: str, tenant_id: str = "") -> Chat | None: ...
+class VisitorState(BaseModel):
+    """The state of a visitor's lane. `next_seq`: the first number of chats that begin from here on. A chat of which
+    nothing is left may begin once more, and its readers know numbers of it.
+    """
 
-    async def open(self, conversation_id: str, project_id: str, visitor_uid: str, tenant_id: str = "") -> Chat:
-        """Returns the chat, made if it is missing. Raises `UnknownConversation` if the id belongs to another visitor or
-        project.
+    chats: dict[str, Chat] = Field(default_factory=dict)
+    next_seq: int = 1
+
+    def find(self, conversation_id: str, tenant_id: str) -> Chat | None:
+        return self.chats.get(_name(conversation_id, tenant_id))
+
+    def find_or_begin(self, *, conversation_id: str, project_id: str, visitor_uid: str, tenant_id: str) -> Chat:
+        """Returns the chat, or a new one, which is no part of the state yet."""
+        return self.find(conversation_id, tenant_id) or Chat(
+            conversation_id=conversation_id, project_id=project_id, visitor_uid=visitor_uid, tenant_id=tenant_id,
+            next_seq=self.next_seq,
+        )  # fmt: skip
+
+    def keep(self, chat: Chat) -> None:
+        """The chat is part of the state from here on, and the newest."""
+        name = _name(chat.conversation_id, chat.tenant_id)
+        self.chats.pop(name, None)
+        self.chats[name] = chat
+
+    def remove(self, conversation_id: str, tenant_id: str) -> None:
+        self.chats.pop(_name(conversation_id, tenant_id), None)
+
+    def apply(self, note: Note) -> None:
+        """Makes the change that the note describes. A conversation that is someone else's is left alone."""
+        if note.is_deleted:
+            self.remove(note.conversation_id, note.tenant_id)
+            return
+        chat = self.find_or_begin(**note.chat)
+        if chat.is_of(note.project_id, note.visitor_uid):
+            chat.change(note)
+            chat.settle({}, note.at)
+            self.keep(chat)
+
+    def make_room(self, in_use: Collection[str], now_s: float, ttl_s: float) -> None:
+        """Removes chats that are too old, and makes the others fit. Of those of `in_use` only messages leave: raises
+        `TooLarge` if they are too much by themselves.
         """
-        ...
+        for chat in list(self.chats.values()):
+            chat.forget(now_s)
+            if chat.changed_at + ttl_s < now_s and chat.conversation_id not in in_use:
+                self._drop(chat, "nothing was said in it for too long", logging.INFO)
+        size = _Size(self)
+        oldest = sorted(self.chats.values(), key=lambda chat: (chat.conversation_id in in_use, chat.changed_at))
+        for chat in oldest:
+            while size.needs_messages and size.let_messages_go(chat, now_s, chat.conversation_id in in_use):
+                pass
+        for chat in oldest:
+            if chat.gone and (size.bytes_over > 0 or size.ids_over > 0):
+                size.forget_ids(chat)
+        others = [chat for chat in oldest if chat.conversation_id not in in_use]
+        self._drop_while(size, [chat for chat in others if chat.is_plain])
+        for chat in others:
+            if size.bytes_over > 0 and chat.metadata:
+                log.warning("conversation=%s: its metadata was forgotten, to make room", chat.conversation_id)
+                chat.metadata = {}
+                size.measure(chat)
+        self._drop_while(size, sorted(others, key=lambda chat: not chat.ai_enabled))
+        if size.bytes_over > 0:
+            whole = size.bytes_over + MAX_CHATS_BYTES
+            raise TooLarge("what the chats of one turn hold together", whole, MAX_CHATS_BYTES)
 
-    async def add(
-        self, conversation_id: str, message: VisitorMessage, policy: BusyPolicy | None = None
-    ) -> Known | None:
-        """Adds a message, once per id, with the policy that it came under. Returns `None` if this visitor has no such
-        conversation.
-        """
-        ...
+    def _drop_while(self, size: _Size, chats: list[Chat]) -> None:
+        for chat in chats:
+            if (size.bytes_over > 0 or size.chats_over > 0) and size.leaves(chat):
+                self._drop(chat, "newer ones need the room", logging.INFO if chat.is_plain else logging.WARNING)
 
-    async def save(self, conversation_id: str, change: Change, tenant_id: str = "") -> Chat:
-        """Writes the change and returns the chat. Raises what `Chat.change` raises."""
-        ...
-
-    async def set_ai_enabled(self, conversation_id: str, ai_enabled: bool, tenant_id: str = "") -> Chat: ...
-
-
-class LaneConversations:
-    """Keeps a chat for `ttl` seconds after its last write."""
-
-    def __init__(self, app: InTurn, ttl: arguments.Seconds = CHAT_TTL_S) -> None:
-        self._app = app
-        self._ttl = ttl
-
-    async def get(self, conversation_id: str, tenant_id: str = "") -> Chat | None:
-        chat = await self._app.lanes.state(lane_name("chat", conversation_id, tenant_id), Chat)
-        return _of(tenant_id, chat)
-
-    async def open(self, conversation_id: str, project_id: str, visitor_uid: str, tenant_id: str = "") -> Chat:
-        chat = await self.get(conversation_id, tenant_id)
-        if chat is None:
-            async with self._turn(conversation_id, tenant_id) as turn:
-                if turn.state is None:
-                    turn.state = Chat(
-                        conversation_id=conversation_id, project_id=project_id, visitor_uid=visitor_uid,
-                        tenant_id=tenant_id,
-                    )  # fmt: skip
-                chat = _of(tenant_id, turn.state)
-        if chat is None or not chat.is_of(project_id, visitor_uid):
-            raise UnknownConversation(conversation_id)
-        return chat
-
-    async def add(
-        self, conversation_id: str, message: VisitorMessage, policy: BusyPolicy | None = None
-    ) -> Known | None:
-        async with self._turn(conversation_id, message.tenant_id) as turn:
-            chat = _of(message.tenant_id, turn.state)
-            if chat is None or not chat.is_of(message.project_id, message.visitor_uid):
-                return None
-            return chat.add(message, iso_time(self._app), policy)
-
-    async def save(self, conversation_id: str, change: Change, tenant_id: str = "") -> Chat:
-        async with self._turn(conversation_id, tenant_id) as turn:
-            chat = _must_be(conversation_id, _of(tenant_id, turn.state))
-            chat.change(change, iso_time(self._app))
-            return chat
-
-    async def set_ai_enabled(self, conversation_id: str, ai_enabled: bool, tenant_id: str = "") -> Chat:
-        async with self._turn(conversation_id, tenant_id) as turn:
-            chat = _must_be(conversation_id, _of(tenant_id, turn.state))
-            chat.ai_enabled = ai_enabled
-            return chat
-
-    def _turn(self, conversation_id: str, tenant_id: str) -> InlineTurn[Chat | None]:
-        key = lane_name("chat", conversation_id, tenant_id)
-        return self._app.turn(key, wait=WRITE_WAIT_S, state=Chat, initial=NoneType, state_ttl=self._ttl)
+    def _drop(self, chat: Chat, why: str, level: int) -> None:
+        self.next_seq = max(self.next_seq, chat.next_seq)
+        self.remove(chat.conversation_id, chat.tenant_id)
+        log.log(
+            level, "conversation=%s visitor=%s: all of it was forgotten (ai_enabled=%s): %s",
+            chat.conversation_id, chat.visitor_uid, chat.ai_enabled, why,
+        )  # fmt: skip
 
 
-def _of(tenant_id: str, chat: Chat | None) -> Chat | None:
-    """The lane of the chat `a:b` without a tenant is also that of chat `b` of tenant `a`: each sees only its own."""
-    return chat if chat is not None and chat.tenant_id == tenant_id else None
+class _Size:
+    """By how much the chats of a visitor are over their bounds."""
+
+    def __init__(self, state: VisitorState) -> None:
+        self._bytes = {name: _bytes_of(name, chat) for name, chat in state.chats.items()}
+        self.bytes_over = sum(self._bytes.values()) - MAX_CHATS_BYTES
+        self.messages_over = sum(len(chat.messages) for chat in state.chats.values()) - MAX_ALL_MESSAGES
+        self.ids_over = sum(len(chat.gone) for chat in state.chats.values()) - MAX_ALL_GONE
+        self.chats_over = len(state.chats) - MAX_CHATS
+
+    @property
+    def needs_messages(self) -> bool:
+        return self.messages_over > 0 or self.bytes_over > 0
+
+    def let_messages_go(self, chat: Chat, now_s: float, is_in_use: bool) -> bool:
+        """Returns whether any could go. Their ids stay, so there may still be too many bytes."""
+        messages, ids = len(chat.messages), len(chat.gone)
+        chat.make_room(self.messages_over, self.bytes_over, now_s, is_in_use=is_in_use)
+        if len(chat.messages) == messages:
+            return False
+        self.messages_over -= messages - len(chat.messages)
+        self.ids_over += len(chat.gone) - ids
+        self.measure(chat)
+        return True
+
+    def forget_ids(self, chat: Chat) -> None:
+        self.ids_over -= len(chat.gone)
+        chat.gone = {}
+        self.measure(chat)
+
+    def measure(self, chat: Chat) -> None:
+        """The chat has become smaller."""
+        name = _name(chat.conversation_id, chat.tenant_id)
+        before, self._bytes[name] = self._bytes[name], _bytes_of(name, chat)
+        self.bytes_over += self._bytes[name] - before
+
+    def leaves(self, chat: Chat) -> bool:
+        """Returns `False` if it has left before."""
+        before = self._bytes.pop(_name(chat.conversation_id, chat.tenant_id), None)
+        if before is not None:
+            self.bytes_over -= before
+            self.chats_over -= 1
+        return before is not None
 
 
-def _must_be(conversation_id: str, chat: Chat | None) -> Chat:
-    if chat is None:
-        raise UnknownConversation(conversation_id)
-    return chat
+def _bytes_of(name: str, chat: Chat) -> int:
+    return len(to_json(chat)) + len(to_json(name)) + 2
+
+
+def iso(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds")
 
 
 def iso_time(app: InTurn) -> str:
-    return datetime.fromtimestamp(app.runtime.now_s(), UTC).isoformat(timespec="milliseconds")
+    return iso(app.runtime.now_s())

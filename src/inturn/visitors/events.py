@@ -7,16 +7,18 @@ New means: since the chat was first read, which is before the watch began. So no
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from inturn.errors import InTurnError, MissingExtra, UnknownConversation
+from inturn.errors import InTurnError, MissingExtra
 from inturn.http.answer_events import RESTART, read_chunk
 from inturn.http.problems import Problem
 from inturn.lanes.watch import Event, Watch
 from inturn.visitors.bodies import MessageOut
-from inturn.visitors.chat import Chat, ChatMessage, ConversationStore
+from inturn.visitors.chat import Chat
+from inturn.visitors.conversations import LaneConversations
 
 try:
     from fastapi.sse import ServerSentEvent
@@ -25,9 +27,6 @@ except ImportError as error:
 
 log = logging.getLogger("inturn.visitors")
 
-LEFT = "left"
-"""The reason of a `back` event whose caller failed or went away. A worker's turn that is `back` goes on elsewhere."""
-
 
 @dataclass(slots=True)
 class ChatEvents:
@@ -35,7 +34,7 @@ class ChatEvents:
     `None`, or a number that the chat has not reached, the client gets only what is new.
     """
 
-    conversations: ConversationStore
+    conversations: LaneConversations
     chat: Chat
     watch: Watch
     after: int | None
@@ -45,29 +44,20 @@ class ChatEvents:
     _chunk_number: int = 0
     """The number of the last chunk of the running turn."""
     _seen: int = 0
-    """Visitors' messages up to this `seq` are known; those in `_waiting` had no outcome yet."""
-    _waiting: set[int] = field(default_factory=set)
+    """What the chat has up to this `seq` was sent."""
 
     async def stream(self) -> AsyncIterator[ServerSentEvent]:
         last = self.chat.next_seq - 1
-        is_fresh = self.after is None or self.after > last
-        self.after = self._seen = last if self.after is None else min(self.after, last)
-        self._waiting = {
-            message.seq
-            for message in self.chat.messages
-            if message.role == "visitor"
-            and message.seq <= self._seen
-            # a client that comes back may have missed what was settled after the last answer it saw
-            and (message.is_waiting or (not is_fresh and message.settled_at > self.after))
-        }
+        self._seen = last if self.after is None else min(self.after, last)
         try:
-            for told in await self._news():
+            for told in await self._news([]):
                 yield told
             async for event in self.watch:
+                failed = self._failure_events() if event.what == "commit" else []
                 for told in self._tell(event):
                     yield told
                 if event.what not in ("begin", "chunk"):
-                    for told in await self._news():
+                    for told in await self._news(failed):
                         yield told
         except InTurnError as failure:
             # the stream has begun, so no status can be sent any more; a client that connects again gets one
@@ -85,7 +75,7 @@ class ChatEvents:
             return
         if self._has_pieces and event.what != "commit":  # the pieces belong to an answer that was not saved
             yield self._event(RESTART.name)
-        if self._is_ours and (event.what in ("fail", "lost") or (event.what, event.why) == ("back", LEFT)):
+        if self._is_ours and event.what in ("fail", "lost"):
             yield self._event("problem", **Problem("answer-failed").document())
         self._is_ours, self._has_pieces, self._chunk_number = False, False, 0
 
@@ -104,31 +94,29 @@ class ChatEvents:
             self._has_pieces = told.name == "token" or (self._has_pieces and told != RESTART)
             yield self._event(told.name, **told.data)
 
-    async def _news(self) -> list[ServerSentEvent]:
-        """Returns new answers, and messages that will get none, in the order of the chat."""
-        chat = await self.conversations.get(self.chat.conversation_id, self.chat.tenant_id)
-        if chat is None:
-            raise UnknownConversation(self.chat.conversation_id)
-        told = []
-        for message in chat.messages:
-            if message.role == "assistant" and message.seq > (self.after or 0):
-                self.after = message.seq
+    def _failure_events(self) -> list[ServerSentEvent]:
+        """What is told if the turn that has just been committed has committed that its answer failed."""
+        restart = [self._event(RESTART.name)] if self._has_pieces else []
+        return [*restart, self._event("problem", **Problem("answer-failed").document())] if self._is_ours else []
+
+    async def _news(self, failed: list[ServerSentEvent]) -> list[ServerSentEvent]:
+        """Returns new answers, and messages that got none, in the order of the chat. `failed` precedes a failure."""
+        chat = await self.conversations.watched(self.chat.conversation_id, self.chat.tenant_id)
+        told: list[ServerSentEvent] = []
+        if chat.next_seq <= self._seen:
+            self._seen = 0  # it was deleted or has expired, and began anew
+        first_new = bisect_right(chat.messages, self._seen, key=lambda message: message.seq)
+        for message in chat.messages[first_new:]:
+            if message.role == "assistant":
                 data = MessageOut.of(message).model_dump(mode="json")
                 told.append(ServerSentEvent(event="answer", id=str(message.seq), data=data))
-            elif message.role == "visitor" and self._is_newly_settled(message):
+            elif message.outcome != "answered":
+                if message.outcome == "failed":
+                    told += failed
+                    failed = []
                 told.append(self._event("outcome", message_id=message.id, outcome=message.outcome))
         self._seen = chat.next_seq - 1
         return told
-
-    def _is_newly_settled(self, message: ChatMessage) -> bool:
-        """Whether the message was settled without an answer, and this was not sent before."""
-        if message.seq <= self._seen and message.seq not in self._waiting:
-            return False
-        if message.is_waiting:
-            self._waiting.add(message.seq)
-            return False
-        self._waiting.discard(message.seq)
-        return message.outcome != "answered"
 
     def _event(self, name: str, **data: Any) -> ServerSentEvent:
         return ServerSentEvent(event=name, data={"conversation_id": self.chat.conversation_id, **data})

@@ -5,6 +5,7 @@ Routes raise errors as they are; the app that includes them turns errors into pr
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any
 
@@ -23,8 +24,10 @@ from inturn.visitors.bodies import (
     PresenceIn,
     PresenceOut,
     SettingsIn,
+    WaitingOut,
 )
 from inturn.visitors.chat import MAX_MESSAGES, Chat
+from inturn.visitors.conversations import MESSAGES, NOTES
 from inturn.visitors.events import ChatEvents
 from inturn.visitors.graph.model import load_graph
 from inturn.visitors.message import SegmentId, VisitorMessage, lane_name
@@ -63,7 +66,7 @@ def _add_project_routes(router: APIRouter, responder: VisitorResponder, caller: 
         project_id: Annotated[SegmentId, Path()], given: SettingsIn, who: Caller = calls
     ) -> ProjectSettings:
         _must_deliver(responder, given)
-        settings = _checked(given)
+        settings = await asyncio.to_thread(_checked, given)  # a large graph takes long
         await projects.put(project_id, settings, who.tenant_id)
         return settings
 
@@ -76,6 +79,17 @@ def _add_project_routes(router: APIRouter, responder: VisitorResponder, caller: 
     async def get_settings(project_id: Annotated[SegmentId, Path()], who: Caller = calls) -> ProjectSettings:
         """In a project without settings, the AI does not answer."""
         return await projects.get(project_id, who.tenant_id) or ProjectSettings(enabled=False)
+
+    @router.delete(
+        "/projects/{project_id}",
+        status_code=204,
+        tags=["projects"],
+        summary="Delete a project",
+        responses=documented(*_WRITE),
+    )
+    async def delete_project(project_id: Annotated[SegmentId, Path()], who: Caller = calls) -> None:
+        """Deletes its settings and presence: the AI does not answer any more. Its conversations stay."""
+        await projects.delete(project_id, who.tenant_id)
 
     @router.put(
         "/projects/{project_id}/presence",
@@ -112,7 +126,12 @@ def _add_conversation_routes(router: APIRouter, responder: VisitorResponder, cal
 
     the_chat = Depends(chat_of)
 
-    async def watch_of(chat: Chat = the_chat) -> AsyncIterator[Watch]:
+    async def watched_of(conversation_id: Annotated[SegmentId, Path()], who: Caller = calls) -> Chat:
+        return await conversations.watched(conversation_id, who.tenant_id)
+
+    the_watched = Depends(watched_of)
+
+    async def watch_of(chat: Chat = the_watched) -> AsyncIterator[Watch]:
         # a dependency, so that the watch ends with the request, whatever the stream was doing
         async with responder.app.watch(lane_name("visitor", chat.visitor_uid, chat.tenant_id)) as watch:
             yield watch
@@ -163,6 +182,19 @@ def _add_conversation_routes(router: APIRouter, responder: VisitorResponder, cal
             ai_enabled=chat.ai_enabled,
         )
 
+    @router.delete(
+        "/conversations/{conversation_id}",
+        status_code=204,
+        tags=["visitors"],
+        summary="Delete a conversation",
+        responses=documented("unknown-conversation", *_WRITE),
+    )
+    async def delete_conversation(conversation_id: Annotated[SegmentId, Path()], who: Caller = calls) -> None:
+        """Deletes it with all that was said in it. A new message with this id begins a new conversation. It needs a
+        new `message_id`: those of the deleted one are known as repeats for a day.
+        """
+        await conversations.delete(conversation_id, who.tenant_id)
+
     @router.get(
         "/conversations/{conversation_id}/messages",
         tags=["visitors"],
@@ -180,6 +212,7 @@ def _add_conversation_routes(router: APIRouter, responder: VisitorResponder, cal
             ai_enabled=chat.ai_enabled,
             messages=[MessageOut.of(message) for message in found[:limit]],
             has_more=len(found) > limit,
+            waiting=[WaitingOut(**each._asdict()) for each in chat.waiting],
         )
 
     @router.get(
@@ -187,10 +220,10 @@ def _add_conversation_routes(router: APIRouter, responder: VisitorResponder, cal
         tags=["visitors"],
         summary="Stream a conversation as server-sent events",
         response_class=EventSourceResponse,
-        responses=documented("unknown-conversation", *_READ),
+        responses=documented("unknown-conversation", "too-many-streams", *_READ),
     )
     async def get_events(
-        chat: Chat = the_chat,
+        chat: Chat = the_watched,
         watch: Watch = the_watch,
         after: Annotated[int | None, Query(ge=0, description="Send the answers with a higher seq first.")] = None,
         last_event_id: Annotated[str | None, Header(description="The same as `after`; browsers send it.")] = None,
@@ -232,7 +265,7 @@ def _must_deliver(responder: VisitorResponder, settings: ProjectSettings) -> Non
         return
     try:
         responder.app.runtime.handler(settings.deliver)
-        is_ours = settings.deliver.startswith("visitor.")
+        is_ours = settings.deliver in (MESSAGES, NOTES)
         why = "this handler takes visitors' messages; it cannot deliver answers" if is_ours else ""
     except UnknownHandler as unknown:
         why = str(unknown)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from inturn.agents.protocol import Said
@@ -27,49 +27,43 @@ class Choice(NamedTuple):
         return "\n".join(message.text for message in self.burst)
 
 
-def choose(chat: Chat, policy: BusyPolicy, own: Collection[str], is_narrow: bool) -> Choice:
-    """Chooses for a turn that is for the ids of `own`. `is_narrow`: it takes no other messages.
+def choose(chat: Chat, policy: BusyPolicy, own: Sequence[ChatMessage], is_narrow: bool) -> Choice:
+    """Chooses for a turn over the messages of `own`. `is_narrow`: it takes no other messages.
 
-    Messages that are left out are answered by their own turns alone. An empty burst means that all of `own` are
-    settled already.
+    Messages that are left out are answered by their own turns alone.
     """
-    mine = [message for message in chat.messages if message.id in own and message.may_be_answered]
-    if not mine:
-        return Choice([], [])
-    others = [message for message in chat.messages if message.is_open and message.id not in own and not is_narrow]
-    if policy in _GATHERING:
+    if policy in _GATHERING and not is_narrow:
         since = max((message.seq for message in chat.messages if message.role == "assistant"), default=0)
-        taken = [m for m in others if not m.is_left_out and (m.is_waiting or m.seq > since)]
-        return Choice(sorted(mine + taken, key=lambda message: message.seq), [])
+        failed = [
+            m for m in chat.messages if m.outcome == "failed" and m.seq > since and not m.is_left_out and m not in own
+        ]
+        return Choice(sorted([*own, *failed], key=lambda message: message.seq), [])
     if policy in _REPLACING:
-        waiting = [message for message in others if message.is_waiting]
-        newest = max(mine + [m for m in waiting if not m.has_failed], key=lambda message: message.seq)
-        return Choice([newest], [message for message in mine + waiting if message.seq < newest.seq])
-    return Choice(mine, [])
+        return Choice([own[-1]], list(own[:-1]))
+    return Choice(list(own), [])
 
 
 def history_of(chat: Chat, choice: Choice, most: int, is_narrow: bool) -> list[ChatMessage]:
-    """Returns the newest `most` messages, oldest first, without the burst and without what waits behind it.
+    """Returns the newest `most` messages, oldest first, without the burst.
 
     Messages that other answers failed over are left out. A narrow turn also leaves out all that no agent has answered:
     one of them may be what the agent cannot take.
     """
-    burst = {message.seq for message in choice.burst}
-    first = min(burst)
+    chosen = {message.seq for message in choice.burst}
     taken = _answered_by_agents(chat)
 
     def is_shown(message: ChatMessage) -> bool:
-        if message.seq in burst or (message.is_waiting and message.seq > first):
+        if message.seq in chosen:
             return False
         return message.role == "assistant" or message.id in taken or not (is_narrow or message.is_left_out)
 
     return [message for message in chat.messages if is_shown(message)][-most:] if most else []
 
 
-def suspects(chat: Chat, told: Iterable[ChatMessage], own: Collection[str]) -> list[ChatMessage]:
+def suspects(chat: Chat, told: Iterable[ChatMessage], own: Collection[ChatMessage]) -> list[ChatMessage]:
     """Returns those messages of `told` that are not `own` and that no agent has answered yet."""
-    taken = _answered_by_agents(chat)
-    return [each for each in told if each.role == "visitor" and each.id not in taken and each.id not in own]
+    taken, mine = _answered_by_agents(chat), {message.seq for message in own}
+    return [each for each in told if each.role == "visitor" and each.id not in taken and each.seq not in mine]
 
 
 def _answered_by_agents(chat: Chat) -> set[str]:

@@ -1,6 +1,7 @@
 """A lock that the user of the responder brings, such as `VisitorLockService`: it is held around each answer.
 
-A release that fails is logged, and never hides how the answer itself ended.
+A lock whose store is away is not a lock that is held: it raises `StoreUnavailable`, whatever the policy. A release that
+fails is logged, and never hides how the answer itself ended.
 """
 
 from __future__ import annotations
@@ -8,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, Protocol
 
-from inturn.errors import LockTimeout
+from inturn.errors import LockTimeout, StoreUnavailable
 from inturn.store import clock
 
 log = logging.getLogger("inturn.visitors")
@@ -22,7 +23,10 @@ FIRST_PAUSE_S, LAST_PAUSE_S = 0.02, 0.25
 
 class VisitorLocks(Protocol):
     def acquire_lock(self, visitor_uid: str, ttl_seconds: Any) -> Any:
-        """Returns the id of the lock, or `None`; may return an awaitable."""
+        """Returns the id of the lock, or `None` if someone else holds it; may return an awaitable.
+
+        If it cannot know, it raises, or has the attribute `last_refusal` (`"away"`), as ready-made faces do.
+        """
         ...
 
     def release_lock(self, visitor_uid: str, lock_id: str) -> Any: ...
@@ -30,7 +34,10 @@ class VisitorLocks(Protocol):
 
 @asynccontextmanager
 async def holding(lock: VisitorLocks | None, name: str, ttl_s: float, wait_s: float) -> AsyncIterator[bool]:
-    """Yields whether the lock is held. With `wait_s` 0 it is asked once; else `LockTimeout` after so many seconds."""
+    """Yields whether the lock is held. With `wait_s` 0 it is asked once; else `LockTimeout` after so many seconds.
+
+    Raises `StoreUnavailable` if the store of the lock is away.
+    """
     if lock is None:
         yield True
         return
@@ -65,15 +72,29 @@ class _Lock(NamedTuple):
     async def _ask(self) -> str | None:
         asked = self.lock.acquire_lock(self.name, self.ttl_s)
         if not inspect.isawaitable(asked):
-            lock_id: str | None = asked
-            return lock_id
-        asking = asyncio.ensure_future(asked)
+            return self._granted(asked)
+        asking = asyncio.ensure_future(self._granted_later(asked))
         try:
             return await asyncio.shield(asking)
         except asyncio.CancelledError:
             if not asking.cancelled():  # it may still be granted, and then nobody would release it
                 _in_background(self._give_back(asking))
             raise
+
+    async def _granted_later(self, asked: Awaitable[str | None]) -> str | None:
+        # nothing may be awaited in between: the next call of the face, for another visitor, has its own `last_refusal`
+        return self._granted(await asked)
+
+    def _granted(self, lock_id: str | None) -> str | None:
+        """Tells a lock that is held by someone else from one whose store does not answer."""
+        if lock_id or getattr(self.lock, "last_refusal", None) != "away":
+            return lock_id
+        error = getattr(self.lock, "last_error", None)
+        raise (
+            error
+            if isinstance(error, StoreUnavailable)
+            else StoreUnavailable("the store of the visitor's lock is away")
+        )
 
     async def _give_back(self, asking: asyncio.Future[str | None]) -> None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -11,27 +12,30 @@ from inturn.agents.factory import make_agent
 from inturn.agents.protocol import Agent
 from inturn.app import InTurn
 from inturn.errors import MissingExtra
-from inturn.http.api_keys import load_keys
+from inturn.http.api_keys import CurrentKeys
 from inturn.http.asgi import ASGIApp, Receive, Scope, Send
 from inturn.http.body_limit import BodyLimit
 from inturn.http.idempotency.middleware import IdempotencyMiddleware
 from inturn.settings import Settings, load_settings
+from inturn.visitors.projects import LaneProjects
 from inturn.visitors.responder import VisitorResponder
 from inturn.workflows.config import OrchestratorConfig
 from inturn.workflows.definition.load import default_definition, load_definitions
 from inturn.workflows.definition.model import WorkflowDefinition
 from inturn.workflows.orchestrator import WorkflowOrchestrator
+from inturn.workflows.plain_state import RedisWorkflowStateStore
 
 try:
     from fastapi import FastAPI
 
-    from inturn.http.auth import Authentication, caller, caller_in_lanes, scope_of
+    from inturn.http.auth import Authentication, caller, caller_in_lanes, scope_of, tenant_of, withdrawn
     from inturn.http.exception_handlers import LastResort, add_exception_handlers
     from inturn.http.streams import EndingStreams
+    from inturn.http.tenant_streams import LimitedStreams, TenantStreams
     from inturn.visitors.routes import visitor_routes
     from inturn.web.health import health_routes
     from inturn.web.lifecycle import GRACE_S, Lifecycle
-    from inturn.web.pages import page_routes
+    from inturn.web.pages import description_routes, page_routes
     from inturn.workflows.routes import workflow_routes
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] not in ("fastapi", "starlette"):
@@ -56,7 +60,7 @@ def make_app(
     it. `grace`: seconds that running turns have when the server stops.
     """
     settings = settings or load_settings()
-    keys = load_keys(settings)
+    keys = CurrentKeys(settings)
     turns = app or InTurn(settings=settings)
     answers = agent or make_agent(settings)
     known = definitions or (load_definitions(settings.workflows) if settings.workflows else default_definition())
@@ -65,29 +69,40 @@ def make_app(
         # several agents are asked one after another, each with its own timeout
         agent_s = settings.agent_timeout * len(settings.agent) + 5
         config = replace(config, agent_timeout=agent_s, time_limit=max(config.time_limit, agent_s + 30))
-    orchestrator = WorkflowOrchestrator(turns, answers, known, config=config)
+    orchestrator = WorkflowOrchestrator(
+        turns, answers, known, config=config, shares=settings.share_conversation_lock,
+        plain=RedisWorkflowStateStore(turns) if settings.adopt_workflows else None,
+    )  # fmt: skip
     responder = VisitorResponder(
-        turns, answers, lease=settings.turn_lease, quiet=settings.visitor_quiet, shares=settings.share_visitor_lock
+        turns,
+        answers,
+        projects=LaneProjects(turns, settings.max_projects),
+        lease=settings.turn_lease,
+        quiet=settings.visitor_quiet,
+        shares=settings.share_visitor_lock,
     )
     lifecycle = Lifecycle(turns, grace, settings.concurrency)
 
     @asynccontextmanager
     async def lifespan(api: FastAPI) -> AsyncIterator[None]:
         await lifecycle.start()
+        watching = asyncio.create_task(keys.watch())
         try:
             yield
         finally:
+            watching.cancel()
             await lifecycle.stop()
             if agent is None:
                 await answers.aclose()
             if app is None:
                 await turns.close()
 
-    # FastAPI's own pages load scripts from elsewhere; ours does not
+    # FastAPI's own pages load scripts from elsewhere, and its description is written anew for each request
     api = FastAPI(
         title="inturn",
         version=version("inturn"),
         description=ABOUT,
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
@@ -103,11 +118,13 @@ def make_app(
     api.include_router(visitor_routes(responder, caller_in_lanes))
     api.include_router(health_routes(turns))
     api.include_router(page_routes())
+    api.include_router(description_routes(api))
     # the last one added is the outermost
     api.add_middleware(Idempotent, turns=turns)
-    api.add_middleware(EndingStreams, stopping=lifecycle.stopping)
+    api.add_middleware(EndingStreams, stopping=lifecycle.stopping, withdrawn=withdrawn)
+    api.add_middleware(LimitedStreams, streams=TenantStreams(settings.max_streams_per_tenant), tenant_of=tenant_of)
     api.add_middleware(Authentication, keys=keys)
-    api.add_middleware(BodyLimit)
+    api.add_middleware(BodyLimit, within_s=settings.body_timeout)
     api.add_middleware(LastResort, stopping=lifecycle.stopping)
     return api
 

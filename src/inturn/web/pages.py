@@ -1,12 +1,16 @@
-"""The chat page and the API reference: plain files, which may load nothing from any other host."""
+"""The chat page, the API reference and the description of the API. The pages may load nothing from any other host.
+
+Anyone may ask for them, without a key. So their bytes are made once, and a client that has them is not sent them again.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from fastapi import APIRouter
-from fastapi.responses import FileResponse, Response
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 FOLDER = Path(__file__).parent / "page"
@@ -21,34 +25,80 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-HEADERS = {"content-security-policy": POLICY, "cache-control": "no-cache", "referrer-policy": "no-referrer"}
+HEADERS = {"content-security-policy": POLICY, "referrer-policy": "no-referrer"}
+
+
+class Kept:
+    """A response that is the same for everyone."""
+
+    def __init__(self, body: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> None:
+        self._body = body
+        self._media_type = media_type
+        self._tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        self._headers = {**(headers or {}), "cache-control": "no-cache", "etag": self._tag}
+
+    def answer(self, request: Request) -> Response:
+        """304 if the client has it already."""
+        known = request.headers.get("if-none-match", "")
+        if self._tag in known or known.strip() == "*":
+            return Response(status_code=304, headers=self._headers)
+        return Response(self._body, media_type=self._media_type, headers=self._headers)
 
 
 def page_routes(folder: Path = FOLDER) -> APIRouter:
     router = APIRouter(include_in_schema=False)
     files = _files(folder)
 
-    def answer(name: str) -> Response:
+    def answer(request: Request, name: str) -> Response:
         found = files.get(name)  # looked up, never joined to a path: no name leads out of the folder
         if found is None:
             raise HTTPException(404)
-        return FileResponse(found, media_type=TYPES[found.suffix], headers=HEADERS)
+        return found.answer(request)
 
     @router.api_route("/", methods=["GET", "HEAD"])
-    def page() -> Response:
-        return answer("index.html")
+    async def page(request: Request) -> Response:
+        return answer(request, "index.html")
 
     @router.api_route("/docs", methods=["GET", "HEAD"])
-    def docs() -> Response:
-        return answer("docs.html")
+    async def docs(request: Request) -> Response:
+        return answer(request, "docs.html")
 
     @router.api_route("/page/{name:path}", methods=["GET", "HEAD"])
-    def part(name: str) -> Response:
-        return answer(name)
+    async def part(request: Request, name: str) -> Response:
+        return answer(request, name)
 
     return router
 
 
-def _files(folder: Path) -> Mapping[str, Path]:
+def _files(folder: Path) -> Mapping[str, Kept]:
     found = (path for path in folder.rglob("*") if path.is_file() and path.suffix in TYPES)
-    return {path.relative_to(folder).as_posix(): path for path in found}
+    return {path.relative_to(folder).as_posix(): Kept(path.read_bytes(), TYPES[path.suffix], HEADERS) for path in found}
+
+
+class Description:
+    """`/openapi.json`. FastAPI's own route would write its 400 KB anew for each request."""
+
+    def __init__(self, api: FastAPI) -> None:
+        self._api = api
+        self._made_of: tuple[dict[str, object], str] | None = None
+        self._kept = Kept(b"", "")
+
+    def answer(self, request: Request) -> Response:
+        root = str(request.scope.get("root_path", "")).rstrip("/")
+        described = self._api.openapi()  # another object if routes were added
+        if self._made_of is None or self._made_of[0] is not described or self._made_of[1] != root:
+            servers = {"servers": [{"url": root}]} if root else {}
+            self._kept = Kept(bytes(JSONResponse(described | servers).body), "application/json")
+            self._made_of = described, root
+        return self._kept.answer(request)
+
+
+def description_routes(api: FastAPI) -> APIRouter:
+    router = APIRouter(include_in_schema=False)
+    description = Description(api)
+
+    @router.api_route("/openapi.json", methods=["GET", "HEAD"])
+    async def openapi(request: Request) -> Response:
+        return description.answer(request)
+
+    return router

@@ -18,7 +18,7 @@ try:
     import uvicorn
     from fastapi import FastAPI
 
-    from inturn.web.head_limit import Bounded
+    from inturn.web.connection_limits import Limits, bounded_by
 except ModuleNotFoundError as error:
     raise MissingExtra("inturn.web.server", "server") from error
 
@@ -89,12 +89,19 @@ class Server(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
 
-def serve(api: FastAPI, listening: socket.socket, on_start: Callable[[], None], *, logs_access: bool = False) -> None:
+def serve(
+    api: FastAPI,
+    listening: socket.socket,
+    on_start: Callable[[], None],
+    *,
+    limits: Limits = Limits(),  # noqa: B008 - it is frozen
+    logs_access: bool = False,
+) -> None:
     """Serves until SIGTERM or SIGINT. `api` was made by `make_app`."""
     lifecycle: Lifecycle = api.state.lifecycle
     config = uvicorn.Config(
         api, log_config=None, access_log=logs_access, lifespan="on", server_header=False,
-        http=Bounded, timeout_graceful_shutdown=math.ceil(lifecycle.grace_s) + CLOSING_S,
+        http=bounded_by(limits), ws="none", timeout_graceful_shutdown=math.ceil(lifecycle.grace_s) + CLOSING_S,
     )  # fmt: skip
 
     async def run() -> None:

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from inturn.workflows.messages import NormalizedMessage, normalize_activities
     from inturn.workflows.orchestrator import WorkflowOrchestrator
     from inturn.workflows.parse import ParsedTurn, parse_turn
+    from inturn.workflows.plain_state import RedisWorkflowStateStore, WorkflowStateStore
     from inturn.workflows.response import SessionView, WorkflowResponse
-    from inturn.workflows.state import Owner, RedisWorkflowStateStore, WorkflowState, WorkflowStateStore
+    from inturn.workflows.state import Owner, WorkflowState
 
 # Imported on first use (PEP 562): agents import `workflows.definition`, and the orchestrator imports agents.
 _MODULES = {
@@ -20,13 +21,13 @@ _MODULES = {
     "OrchestratorConfig": "config",
     "Owner": "state",
     "ParsedTurn": "parse",
-    "RedisWorkflowStateStore": "state",
+    "RedisWorkflowStateStore": "plain_state",
     "SessionView": "response",
     "WorkflowDefinition": "definition.model",
     "WorkflowOrchestrator": "orchestrator",
     "WorkflowResponse": "response",
     "WorkflowState": "state",
-    "WorkflowStateStore": "state",
+    "WorkflowStateStore": "plain_state",
     "build_contextual_query": "loop",
     "default_definition": "definition.load",
     "load_definition": "definition.load",

@@ -48,7 +48,9 @@ class StartWorkflow(_Body):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"definition": "support_intake", "busy": "merge"}]})
 
-    definition: str | None = Field(None, description="The id of a workflow definition; without it, the default.")
+    definition: str | None = Field(
+        None, max_length=64, description="The id of a workflow definition; without it, the default."
+    )
     busy: BusyTurn | None = Field(
         None,
         description="What happens to a turn while another is being answered: `reject` (409 at once), `queue` (in "

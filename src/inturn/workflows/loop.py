@@ -72,6 +72,9 @@ class Loop:
         ask = self._ask(state, definition, given)
         activities = await self._answers(ask, given.hear, watched)
         messages = normalize_activities(activities, f"{state.turn_count + 1}.")
+        for message in messages:
+            if message.left_out:
+                log.warning("conversation=%s message=%s: %s", state.conversation_id, message.id, message.left_out)
         parsed = self.parser(messages)
         collected = _merge(state, definition, given, parsed)
         _move(state, definition, given, parsed)

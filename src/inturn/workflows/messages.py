@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -19,8 +20,17 @@ MAX_CITATIONS = 20
 MAX_ALL = 60 * 1024
 """Bytes of all messages of one turn: the response, with all that is collected, must fit a duplicate mark."""
 
-# Entities that describe the message and carry no data of the user.
-_ABOUT = frozenset({AGENT, "streaminfo", "mention", "clientInfo", "ProductInfo", "https://schema.org/Message", "place"})
+# Types of entities that describe the message and carry no data of the user. Channels spell them in any case, with and
+# without the address of their vocabulary.
+_ABOUT = frozenset({
+    AGENT, "activitytreatment", "aigeneratedcontent", "clientinfo", "geocoordinates", "mention", "place", "productinfo",
+    "streaminfo",
+})  # fmt: skip
+_ABOUT_IF_LINKED = _ABOUT | {
+    "claim", "creativework", "definedterm", "digitaldocument", "imageobject", "message", "thing",
+}  # fmt: skip
+"""With words that an agent may use for its own data. They count as an `@type`, or with the address."""
+_VOCABULARY = re.compile(r"(?:https?://)?(?:www\.)?schema\.org/|schema:")
 
 
 class NormalizedMessage(BaseModel):
@@ -42,6 +52,7 @@ class NormalizedMessage(BaseModel):
         default_factory=list, description="The sources that the agent names, each with `title`, `url` or both."
     )
     problem: str = Field("", description="Why structured data of the agent was left out; empty if none was.")
+    left_out: str = Field("", description="Why a card of the agent is not shown; empty if this is not about one.")
 
     @property
     def is_visible(self) -> bool:
@@ -72,11 +83,13 @@ def _messages(activity: Activity, fallback: str) -> list[NormalizedMessage]:
     if said.strip() or ((payload or problem) and not cards):
         made.append(NormalizedMessage(id=name, role=role, text=said))
     for place, card in enumerate(cards, 1):
-        made.append(
-            NormalizedMessage(
-                id=f"{name}.card{place}", role=role, kind="adaptiveCard", card=card, card_id=card_id_of(card)
+        card_name = f"{name}.card{place}"
+        if isinstance(card, str):
+            made.append(_notice(card_name, storable.text(card, 200)))
+        else:
+            made.append(
+                NormalizedMessage(id=card_name, role=role, kind="adaptiveCard", card=card, card_id=card_id_of(card))
             )
-        )
     if made:
         made[0].payload, made[0].source, made[0].citations = payload, source, _citations(activity)
         made[0].problem = storable.text(problem, 200)
@@ -96,25 +109,52 @@ def _payload(activity: Activity) -> tuple[dict[str, Any] | None, Literal["value"
         return storable.value(value, MAX_PAYLOAD), "value"
     merged: dict[str, Any] = {}
     for entity in activity.entities:
-        kind = entity.get("type")
-        if not isinstance(kind, str) or kind not in _ABOUT:
-            merged |= {name: inner for name, inner in entity.items() if name != "type"}
+        if not _is_about(entity):
+            merged |= {name: inner for name, inner in entity.items() if not _is_type(name) and not name.startswith("@")}
     if merged:
         return storable.value(merged, MAX_PAYLOAD), "entities"
     return None, None
 
 
-def _card(attachment: dict[str, Any]) -> dict[str, Any] | None:
-    if attachment.get("contentType") != CARD:
-        return None
+def _is_about(entity: dict[str, Any]) -> bool:
+    """Whether one of its types says so. A type may be a list of types."""
+    kinds: list[Any] = []
+    for name, kind in entity.items():
+        if _is_type(name):
+            kinds += kind if isinstance(kind, list) else [kind]
+    return any(_describes(kind, is_linked="@type" in entity) for kind in kinds if isinstance(kind, str))
+
+
+def _is_type(name: str) -> bool:
+    return name.casefold() in ("type", "@type")
+
+
+def _describes(kind: str, *, is_linked: bool) -> bool:
+    word, addresses = _VOCABULARY.subn("", kind.strip().casefold(), count=1)
+    return word.rstrip("/") in (_ABOUT_IF_LINKED if addresses or is_linked else _ABOUT)
+
+
+def _card(attachment: dict[str, Any]) -> dict[str, Any] | str | None:
+    """Returns the card, or why it cannot be shown; `None` if there is none."""
     content = attachment.get("content")
+    if attachment.get("contentType") != CARD or not content:
+        return None
     try:
         if isinstance(content, str):
             content = json.loads(content)
         card = storable.value(content, MAX_CARD)
+    except storable.NotStorable as error:
+        return f"it is {error}"
     except (ValueError, RecursionError):
-        return None
+        return "it cannot be read"
     return card if isinstance(card, dict) and card else None
+
+
+def _notice(name: str, why: str) -> NormalizedMessage:
+    """Stands where a card would have stood."""
+    return NormalizedMessage(
+        id=name, role="system", text=f"A card cannot be shown here: {why}.", left_out=f"its card is left out: {why}"
+    )
 
 
 def card_id_of(card: dict[str, Any]) -> str | None:
@@ -153,6 +193,10 @@ def _within_bounds(messages: list[NormalizedMessage]) -> list[NormalizedMessage]
         size = len(message.model_dump_json().encode())
         if size > left and message.citations:  # the text matters more
             message = message.model_copy(update={"citations": []})
+            size = len(message.model_dump_json().encode())
+        if size > left and message.kind == "adaptiveCard":
+            with_data = {"payload": message.payload, "source": message.source, "problem": message.problem}
+            message = _notice(message.id, "the answer is too long with it").model_copy(update=with_data)
             size = len(message.model_dump_json().encode())
         if size <= left and len(kept) < MAX_MESSAGES:
             left -= size

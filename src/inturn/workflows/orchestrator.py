@@ -13,19 +13,21 @@ from typing import Any, get_args
 from inturn.agents import storable
 from inturn.agents.protocol import Agent
 from inturn.app import InTurn
-from inturn.errors import ArgumentError, LaneBusy
+from inturn.errors import ArgumentError, ConversationLockError, LaneBusy
 from inturn.lanes import template
 from inturn.lanes.handler import one_of
 from inturn.lanes.turn import Turn
 from inturn.workflows import sessions
 from inturn.workflows.config import OrchestratorConfig
+from inturn.workflows.conversation_lock import ConversationLocks
 from inturn.workflows.definition.load import default_definition
 from inturn.workflows.definition.model import WorkflowDefinition
 from inturn.workflows.loop import ContextBuilder, Loop, OnActivity, Parser, Utterance, build_contextual_query, ignore
 from inturn.workflows.parse import parse_turn
+from inturn.workflows.plain_state import WorkflowStateStore
 from inturn.workflows.response import SessionView, WorkflowResponse
 from inturn.workflows.sessions import Sessions
-from inturn.workflows.state import BusyTurn, Owner, WorkflowState, WorkflowStateStore
+from inturn.workflows.state import BusyTurn, Owner, WorkflowState
 from inturn.workflows.turns import Turns
 
 _MAX_CARD = 64 * 1024
@@ -37,6 +39,10 @@ class WorkflowOrchestrator:
     Every part can be replaced: the agent, the definitions, the parser, the context builder. `definition`: one, or
     several by id (the first is the default); without it, the packaged example (which needs the extra `workflows`).
     `plain`: where sessions of services with the plain layout are found.
+
+    No turn runs while another service holds the conversation. `shares=True` holds the plain key `lock:conv:{id}` in the
+    same transitions as the lane (Redis only), renewed with it. `lock`: a lock of your own, such as `ConversationLock`,
+    held around each turn; it is not renewed.
     """
 
     def __init__(
@@ -49,12 +55,14 @@ class WorkflowOrchestrator:
         *,
         config: OrchestratorConfig | None = None,
         plain: WorkflowStateStore | None = None,
+        lock: ConversationLocks | None = None,
+        shares: bool = False,
     ) -> None:
         self.app = app
         self.agent = agent
         self.config = config or OrchestratorConfig()
         given = default_definition() if definition is None else definition
-        self.sessions = Sessions(app, self.config, sessions.by_id(given), plain)
+        self.sessions = Sessions(app, self.config, sessions.by_id(given), plain, shares=shares, lock=lock)
         build = context_builder or partial(build_contextual_query, max_chars=self.config.context_chars)
         self._turns = Turns(self.sessions, Loop(agent, parser, build, self.config.agent_timeout))
 
@@ -143,7 +151,7 @@ class WorkflowOrchestrator:
         try:
             async with self.sessions.turn(conversation_id, None, "reject") as turn:
                 await change(turn, await self.sessions.load(turn, conversation_id, owner))
-        except LaneBusy as busy:
+        except (LaneBusy, ConversationLockError) as busy:
             await self._turns.contended(conversation_id, owner, busy)
             raise
 

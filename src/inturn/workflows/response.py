@@ -18,6 +18,7 @@ class Progress(BaseModel):
     current_step: int = Field(
         description="The number of the current step, from 1; the last step when everything is collected."
     )
+    current_step_id: str = Field("", description="The id of that step.")
     total_steps: int = Field(description="How many steps the workflow has.")
     percent_complete: int = Field(
         ge=0,
@@ -32,7 +33,13 @@ class Progress(BaseModel):
         needed = [field.name for field in definition.fields() if field.required]
         filled = sum(name in state.collected_data for name in needed)
         percent = 100 if state.status == "completed" else min(99, 100 * filled // max(1, len(needed)))
-        return cls(current_step=min(state.current_step + 1, total), total_steps=total, percent_complete=percent)
+        number = min(state.current_step + 1, total)
+        return cls(
+            current_step=number,
+            current_step_id=definition.steps[number - 1].id,
+            total_steps=total,
+            percent_complete=percent,
+        )
 
 
 class TurnMeta(BaseModel):

@@ -146,7 +146,7 @@ def _add_turns(
         operation_id="stream_turn",
         summary="Take a turn, and stream the answer as the agent writes it",
         response_class=StreamingResponse,  # FastAPI's own event response would start before the first event
-        responses={**told, **documented(*_TURN)},
+        responses={**told, **documented(*_TURN, "too-many-streams")},
     )
     async def stream_turn(request: Request, conversation_id: str, given: TakeTurn, who: Who) -> Response:
         """If the stream is cut off, repeat it with the same `message_id`: the turn goes on and its response is kept."""
@@ -179,7 +179,7 @@ def _add_turns(
         operation_id="stream_card",
         summary="Submit a card, and stream the answer as the agent writes it",
         response_class=StreamingResponse,
-        responses={**told, **documented("card-not-allowed", *_TURN)},
+        responses={**told, **documented("card-not-allowed", *_TURN, "too-many-streams")},
     )
     async def stream_card(request: Request, conversation_id: str, given: SubmitCard, who: Who) -> Response:
         """If the stream is cut off, repeat it with the same `message_id`: the turn goes on and its response is kept."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import secrets
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from types import NoneType
 from typing import Any
 
 from inturn.agents import storable
 from inturn.agents.protocol import Agent
 from inturn.app import InTurn
+from inturn.compat.conversation import PREFIX as LOCK_PREFIX
 from inturn.errors import (
     ArgumentError,
     DefinitionError,
@@ -22,18 +24,20 @@ from inturn.errors import (
 )
 from inturn.lanes import template
 from inturn.lanes.admin import LaneInfo
-from inturn.lanes.inline import InlineBusy, InlineTurn
+from inturn.lanes.inline import InlineBusy
 from inturn.lanes.receipt import Receipt
 from inturn.lanes.turn import Turn
 from inturn.store import clock
 from inturn.store.lane import ident_of
 from inturn.workflows.config import OrchestratorConfig
+from inturn.workflows.conversation_lock import ConversationLocks, holding
 from inturn.workflows.definition.card import card_of
 from inturn.workflows.definition.model import StepDefinition, WorkflowDefinition
 from inturn.workflows.messages import NormalizedMessage
 from inturn.workflows.parse import ParsedTurn
+from inturn.workflows.plain_state import PLAIN_PREFIX, WorkflowStateStore
 from inturn.workflows.response import Progress, SessionView, StateView, TurnMeta, WorkflowResponse
-from inturn.workflows.state import PLAIN_PREFIX, BusyTurn, Owner, WorkflowState, WorkflowStateStore
+from inturn.workflows.state import BusyTurn, Owner, WorkflowState
 
 log = logging.getLogger("inturn.workflows")
 
@@ -51,13 +55,20 @@ class Sessions:
         config: OrchestratorConfig,
         definitions: Mapping[str, WorkflowDefinition],
         plain: WorkflowStateStore | None,
+        *,
+        shares: bool = False,
+        lock: ConversationLocks | None = None,
     ) -> None:
         if not definitions:
             raise DefinitionError(["there is no workflow definition: give at least one"])
+        if shares:
+            app.process.store.must_share()
         self._app = app
         self._config = config
         self.definitions = definitions
         self._plain = plain
+        self._shares = shares
+        self._lock = lock
         self._owners: OrderedDict[str, Owner] = OrderedDict()
         """The owners of the sessions last seen here: the owner of a session never changes."""
 
@@ -88,13 +99,25 @@ class Sessions:
             latency_ms=round((clock.now() - started_at) * 1000, 3),
         )
 
-    def turn(self, conversation_id: str, turn_id: str | None, busy: InlineBusy) -> InlineTurn[WorkflowState]:
+    @asynccontextmanager
+    async def turn(
+        self, conversation_id: str, turn_id: str | None, busy: InlineBusy
+    ) -> AsyncIterator[Turn[WorkflowState]]:
+        """A turn of the conversation's lane. `LaneBusy` or `ConversationLockError` if someone else is answering.
+
+        A lock of the user's own is taken inside the lane, always in this order, and released after the commit.
+        """
         config = self._config
-        return self._app.turn(
-            lane(conversation_id), message_id=turn_id, busy=busy, wait=None if busy == "reject" else config.wait,
+        wait_s = 0.0 if busy == "reject" else config.wait
+        begun = self._app.turn(
+            lane(conversation_id), message_id=turn_id, busy=busy, wait=wait_s or None,
             state=WorkflowState, initial=NoneType, state_ttl=config.state_ttl, dedup_window=config.dedup_window,
             ttl=config.lease, time_limit=config.time_limit,
+            shares=LOCK_PREFIX + conversation_id if self._shares else None,
         )  # fmt: skip
+        async with AsyncExitStack() as held, begun as turn:
+            await held.enter_async_context(holding(self._lock, conversation_id, wait_s))
+            yield turn
 
     async def must_be_of(self, conversation_id: str, owner: Owner | None) -> None:
         """Raises `UnknownConversation` before a turn is asked for: only its owner may make the conversation busy."""
@@ -128,7 +151,10 @@ class Sessions:
             log.warning("%s", error)  # its owner cannot be read, so it belongs to nobody
             return None
         try:
-            return None if found is None else must_own(found, conversation_id, owner).adopted()
+            if found is None:
+                return None
+            whole = found.filled_in(owner, next(iter(self.definitions)), self._config.busy)
+            return must_own(whole, conversation_id, owner).adopted()
         except storable.NotStorable as error:
             raise StateMismatch(f"{PLAIN_PREFIX}{conversation_id}", str(error), is_lane=False) from error
 

@@ -1,22 +1,15 @@
-"""The state of a workflow: where a conversation stands in its definition, and what was collected. Never the steps.
-
-`RedisWorkflowStateStore` reads and writes the plain layout that other services share: `wf:{conversation_id}` holds the
-state as JSON and expires. It has plain gets and sets, without any guard.
-"""
+"""The state of a workflow: where a conversation stands in its definition, and what was collected. Never the steps."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from inturn import arguments
 from inturn.agents import storable
 from inturn.agents.call import MAX_MEMORY
 from inturn.agents.protocol import Role
-from inturn.errors import StateMismatch, StoreUnavailable
-from inturn.lanes.codec import why_not
 from inturn.workflows.definition.model import PHASES, WorkflowDefinition
 
 Status = Literal["active", "completed", "error"]
@@ -26,7 +19,8 @@ MAX_HISTORY = 20
 MAX_HISTORY_TEXT = 1000
 MAX_ANSWERED = 200
 MAX_COLLECTED = 48 * 1024
-PLAIN_PREFIX = "wf:"
+UNKNOWN = ""
+"""In a state of another service: the definition, the user or the tenant that it does not name."""
 
 CONFIRM, COMPLETED = PHASES
 
@@ -90,6 +84,13 @@ class WorkflowState(BaseModel):
         self.collected_data = storable.value(merged, MAX_COLLECTED)
         return fresh
 
+    def filled_in(self, owner: Owner | None, definition: str, busy: BusyTurn) -> WorkflowState:
+        """Returns a copy of what another service wrote, with defaults for what that did not name."""
+        asks = owner or self.owner
+        whose = Owner(user_id=self.owner.user_id or asks.user_id, tenant_id=self.owner.tenant_id or asks.tenant_id)
+        policy = self.busy if "busy" in self.model_fields_set else busy
+        return self.model_copy(update={"owner": whose, "definition": self.definition or definition, "busy": policy})
+
     def adopted(self) -> WorkflowState:
         """Returns a copy of what another service wrote, cut to our bounds.
 
@@ -120,52 +121,3 @@ class WorkflowState(BaseModel):
     def mark_answered(self, message_ids: list[str], turn_id: str) -> None:
         kept = {**self.answered, **dict.fromkeys(message_ids, turn_id)}
         self.answered = dict(list(kept.items())[-MAX_ANSWERED:])
-
-
-class WorkflowStateStore(Protocol):
-    async def get(self, conversation_id: str) -> WorkflowState | None: ...
-
-    async def set(self, conversation_id: str, state: WorkflowState) -> None: ...
-
-    async def delete(self, conversation_id: str) -> None: ...
-
-
-class RedisWorkflowStateStore:
-    """Works over a `redis.asyncio.Redis`, or anything with the same methods. Every `set` renews the time to live."""
-
-    def __init__(self, redis: Any, ttl_seconds: float = 86_400) -> None:
-        self._redis = redis
-        self._ttl_ms = round(arguments.seconds(ttl_seconds, "ttl_seconds") * 1000)
-
-    async def get(self, conversation_id: str) -> WorkflowState | None:
-        """Raises `StateMismatch` for what is not a whole state of this workflow conversation."""
-        key = _key(conversation_id)
-        written = await _reached(self._redis.get(key))
-        if written is None:
-            return None
-        try:
-            state = WorkflowState.model_validate_json(written)
-        except ValidationError as error:
-            raise StateMismatch(key, why_not(error), is_lane=False) from error
-        if state.conversation_id != conversation_id:
-            raise StateMismatch(key, f"conversation_id: is {state.conversation_id!r}", is_lane=False)
-        return state
-
-    async def set(self, conversation_id: str, state: WorkflowState) -> None:
-        await _reached(self._redis.set(_key(conversation_id), state.model_dump_json(), px=self._ttl_ms))
-
-    async def delete(self, conversation_id: str) -> None:
-        await _reached(self._redis.delete(_key(conversation_id)))
-
-
-def _key(conversation_id: str) -> str:
-    return PLAIN_PREFIX + arguments.name(conversation_id, "conversation_id")
-
-
-async def _reached(call: Any) -> Any:
-    from redis.exceptions import RedisError  # the caller made the client, so redis is installed
-
-    try:
-        return await call
-    except (RedisError, OSError, TimeoutError) as error:
-        raise StoreUnavailable(f"the plain store of workflow states did not answer: {error}") from error

@@ -17,7 +17,14 @@ from typing import Any, Generic, TypeVar
 
 from inturn import metrics
 from inturn.agents.activity import Activity
-from inturn.errors import CardNotAllowed, DuplicateMessage, LaneBusy, ResultExpired, SessionCompleted
+from inturn.errors import (
+    CardNotAllowed,
+    ConversationLockError,
+    DuplicateMessage,
+    LaneBusy,
+    ResultExpired,
+    SessionCompleted,
+)
 from inturn.http.answer_events import TYPING, event_of
 from inturn.lanes.inline import InlineBusy
 from inturn.lanes.turn import Turn
@@ -73,11 +80,11 @@ class Turns:
         once = partial(self._turn, conversation_id, owner, turn_id=said.message_id, begin=lambda: [said])
         try:
             return await once(busy="reject")
-        except LaneBusy as busy:
-            if busy.key != lane(conversation_id):  # the agent itself met another busy lane
+        except (LaneBusy, ConversationLockError) as busy:
+            if is_elsewhere(busy, conversation_id):
                 raise
             state = await self.contended(conversation_id, owner, busy)
-            if busy.stopped or state.busy == "reject":
+            if state.busy == "reject" or (isinstance(busy, LaneBusy) and busy.stopped):
                 raise
         answered_by = state.answered.get(said.message_id or "")
         if answered_by is not None and await self._sessions.is_kept(conversation_id, answered_by):
@@ -92,7 +99,9 @@ class Turns:
         who = "" if owner is None else owner.model_dump_json()
         return await self._bursts.join(f"{conversation_id} {who}", said, lead)
 
-    async def contended(self, conversation_id: str, owner: Owner | None, busy: LaneBusy) -> WorkflowState:
+    async def contended(
+        self, conversation_id: str, owner: Owner | None, busy: LaneBusy | ConversationLockError
+    ) -> WorkflowState:
         """Logs and counts that the conversation was busy. Raises `UnknownConversation` for anyone but its owner."""
         state = await self._sessions.peek(conversation_id, owner)
         metrics.conversation_contentions.labels(state.busy).inc()
@@ -150,6 +159,13 @@ class Turns:
             turn.result = {"owner": state.owner, "response": response.kept()}
         turn.state = state
         return _Done(response, repeats)
+
+
+def is_elsewhere(busy: LaneBusy | ConversationLockError, conversation_id: str) -> bool:
+    """Whether the agent itself met another busy lane or conversation."""
+    if isinstance(busy, LaneBusy):
+        return busy.key != lane(conversation_id)
+    return busy.conversation_id != conversation_id
 
 
 def merged(said: list[Utterance]) -> Utterance:

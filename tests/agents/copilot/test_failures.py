@@ -191,3 +191,12 @@ async def test_a_stream_that_never_ends_is_a_timeout(provider: Provider, make_co
     provider.script = drip
     assert type(await failing(make_copilot(timeout=SHORT_S))) is AgentTimeout
     await until(lambda: provider.open == 0)
+
+
+async def test_a_cause_whose_traceback_would_show_a_secret_is_left_out(make_copilot: MakeAgent) -> None:
+    async def token() -> str:
+        raise RuntimeError("POST https://login.example/?client_secret=s3cr3t-s3cr3t was refused")
+
+    error = await failing(make_copilot(token=token))
+    assert type(error) is AgentUnavailable
+    assert "s3cr3t" not in "".join(traceback.format_exception(error))

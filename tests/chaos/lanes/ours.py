@@ -33,7 +33,7 @@ from tests.chaos.lanes.sides import Entry, InlineOutcome, WrittenOff
 
 ATTEMPTS = 50
 """So many that kills do not use them up: what dies is poison."""
-MUST_BE_GONE = ("lanes", "alarms", "mail:", "msgs:", "ready:", "forward", "later")
+MUST_BE_GONE = ("lanes", "alarms", "mail:", "msgs:", "ready:", "forward", "later", "delayed:")
 """Keys that a partition with nothing to do must not have."""
 
 
@@ -173,7 +173,7 @@ class InTurnSide:
                 break
             except StoreUnavailable:
                 await asyncio.sleep(0.05)  # it is away as this process starts
-        running = asyncio.create_task(self.app.run(concurrency=8, grace=1))
+        running = asyncio.create_task(self.app.run(concurrency=8, grace=1, signals=True))
         await asyncio.sleep(0)  # from here on a signal is heard
         started()
         await running

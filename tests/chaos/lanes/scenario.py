@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -32,6 +33,8 @@ IDLE_WITHIN_S = 60.0
 CLIENTS_END_WITHIN_S = 90.0
 """After the load: whatever they await has a time limit."""
 UNEXPLAINED = ("user_script", "unexpected", "Traceback", "never retrieved", "never awaited")
+INTENDED = re.compile(r"\n *Traceback [^\n]*(?:\n   [^\n]*)+\n *tests\.chaos\.lanes\.load\.Fails(?=\n)")
+"""The traceback of a handler that was told to fail."""
 LEAVES_WITHIN_S = 30.0
 """A worker that was told to end: its grace, and what it has to tell a store that may be away."""
 
@@ -230,7 +233,7 @@ def _errors(folder: Path) -> list[str]:
     return [
         f"{file.name}: {line.strip()}"
         for file in sorted(folder.glob("*.log"))
-        for line in file.read_text(errors="replace").splitlines()
+        for line in INTENDED.sub("", file.read_text(errors="replace")).splitlines()
         if any(word in line for word in UNEXPLAINED)
     ]
 

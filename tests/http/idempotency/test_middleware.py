@@ -260,8 +260,8 @@ async def test_of_fifty_equal_requests_one_runs(
     assert sum(call.status == 201 and call.header("idempotency-replayed") is None for call in calls) == 1
 
 
-async def test_a_response_is_kept_as_long_as_one_says(shop: Shop, turns: InTurn) -> None:
-    guarded = IdempotencyMiddleware(shop, turns, keep=0.2)
+async def test_a_response_is_kept_as_long_as_one_says(shop: Shop, make_turns: MakeTurns, store_url: str) -> None:
+    guarded = IdempotencyMiddleware(shop, make_turns(store_url, store_timeout=1), keep=2)
     await ask(guarded, "k")
 
     async def has_run_again() -> bool:
@@ -354,3 +354,8 @@ async def test_a_wrong_option_is_refused_when_the_middleware_is_made(
 ) -> None:
     with pytest.raises(error, match=option):
         IdempotencyMiddleware(shop, turns, **{option: value})
+
+
+def test_a_response_must_be_kept_for_twice_the_timeout_of_the_store(shop: Shop, turns: InTurn) -> None:
+    with pytest.raises(ValueError, match=r"keep=0\.2: must be at least 10 seconds, twice the timeout of the store"):
+        IdempotencyMiddleware(shop, turns, keep=0.2)

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from inturn.errors import (
+    LeaseLost,
     LockTimeout,
     SettingsError,
     StoreUnavailable,
@@ -16,7 +17,7 @@ from inturn.locks.quorum import lock as quorum_lock
 from inturn.store import clock
 from tests.locks.quorum.world import KEYS, MakeQuorum, ask, until_clean, votes
 from tests.servers import PrivateRedis
-from tests.waiting import until
+from tests.waiting import until, wait_until
 
 
 async def test_one_of_three_may_be_down(quorum: Quorum, servers: list[PrivateRedis]) -> None:
@@ -59,6 +60,19 @@ async def test_without_a_majority_the_caller_is_told_in_time(
     servers[0].start()
     async with quorum.lock("x", wait=20):
         pass
+
+
+async def test_a_lease_whose_time_is_up_is_lost_even_if_its_loop_was_blocked(
+    quorum: Quorum, servers: list[PrivateRedis]
+) -> None:
+    """Nobody could be told before the release, which is then not answered either."""
+    lease = await quorum.lock("x", ttl=0.5, wait=20, renew=False).take()
+    for server in servers[:2]:
+        server.kill()
+    wait_until(lambda: lease.remaining() == 0.0)  # the loop stands still
+    assert not lease.lost
+    with pytest.raises(LeaseLost, match="its time is up"):
+        await lease.release()
 
 
 async def test_who_waits_for_ever_is_told_of_an_absent_majority(

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from inturn.errors import (
-    AlreadyHeld,
+    DeadlockDetected,
     LockTimeout,
     NotHeld,
     StoreUnavailable,
@@ -78,23 +78,38 @@ async def test_under_contention_bodies_do_not_overlap_and_fences_grow(
     await until_clean(servers, "x")
 
 
-async def test_tasks_of_one_quorum_have_their_own_holds(quorum: Quorum) -> None:
+async def test_a_hold_belongs_to_the_object_and_a_second_one_is_refused(quorum: Quorum) -> None:
     lock = quorum.lock("x")
-    await lock.acquire()
-
-    async def stranger() -> None:
-        with pytest.raises(NotHeld):
-            await lock.release()
-        assert not await lock.acquire(blocking_timeout=0.05)
-
-    await asyncio.create_task(stranger())
-    with pytest.raises(AlreadyHeld):
-        await lock.acquire()
-    with pytest.raises(AlreadyHeld):
-        await quorum.lock("x", wait=0).acquire()
-    await lock.release()
+    await asyncio.wait_for(lock.acquire(), 20)
+    assert not await lock.acquire(blocking_timeout=0.05)
+    assert not await quorum.lock("x", wait=0).acquire()
+    await asyncio.create_task(lock.release())
     with pytest.raises(NotHeld):
         await lock.release()
+    async with lock:
+        assert not await lock.acquire(blocking=False)
+        with pytest.raises(DeadlockDetected):
+            await quorum.lock("x").acquire()
+
+
+async def test_leaving_a_block_never_releases_what_another_task_holds(quorum: Quorum) -> None:
+    lock = quorum.lock("x")
+    is_in, may_go = asyncio.Event(), asyncio.Event()
+
+    async def stranger() -> None:
+        async with lock as lease:
+            is_in.set()
+            await may_go.wait()
+            assert not lease.is_over
+
+    with pytest.raises(NotHeld):
+        async with lock:
+            task = asyncio.create_task(stranger())
+            await lock.release()
+            await is_in.wait()
+    assert not await quorum.lock("x").acquire(blocking=False), "it is still the other task's"
+    may_go.set()
+    await task
 
 
 async def test_fences_grow_when_other_servers_grant(quorum: Quorum, servers: list[PrivateRedis]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
@@ -147,7 +148,7 @@ async def the_one_that_is_held_back(proxy: Proxy, verb: str) -> Connection:
 async def test_what_was_released_is_never_renewed(quorum: Quorum, servers: list[PrivateRedis]) -> None:
     lease = await quorum.lock("x", ttl=60, wait=20).take()
     await lease.release()
-    answer = await quorum._store.extend(lease.grant, 60, 0.5)
+    answer = await quorum._store.extend(lease.held.grant, 60, 0.5)
     assert answer.status == "lost"
     await until_clean(servers, "x")
 
@@ -191,6 +192,32 @@ async def test_closing_gives_back_what_is_held_and_ends_the_body(quorum: Quorum,
         await running
     assert votes(servers, "x") == [None] * 3
     await until(lambda: connections(servers) == [0, 0, 0])
+
+
+async def test_a_hold_whose_object_is_gone_ends_with_a_warning(
+    quorum: Quorum, servers: list[PrivateRedis], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert await quorum.lock("x", ttl=2).acquire()
+    assert await quorum.lock("long", ttl=600).acquire()
+    assert await quorum.lock("fixed", ttl=600, renew=False).acquire()
+    lease = await quorum.lock("kept", ttl=600).take()
+    gc.collect()
+    await until_clean(servers, "x")
+    await until_clean(servers, "long")
+    assert "dropped name=x" in caplog.text
+    assert "dropped name=long" in caplog.text
+    assert await quorum.lock("fixed").locked(), "it lives to its end"
+    assert await quorum.lock("kept").locked(), "its lease is here"
+    await lease.release()
+
+
+async def test_a_block_keeps_its_hold_though_nobody_else_does(quorum: Quorum, caplog: pytest.LogCaptureFixture) -> None:
+    async with quorum.lock("x", ttl=2):
+        for _ in range(4):  # looks of the thread that renews
+            await asyncio.sleep(0.6)
+            gc.collect()
+        assert await quorum.lock("x").locked()
+    assert "dropped" not in caplog.text
 
 
 async def test_a_lock_with_urls_of_its_own_leaves_no_connections(servers: list[PrivateRedis]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from inturn.errors import (
     LeaseLost,
     NotHeld,
+    SettingsError,
     StoreUnavailable,
 )
 from inturn.locks.quorum import Quorum
@@ -27,6 +29,21 @@ async def test_a_lease_is_renewed_for_as_long_as_its_body_runs(quorum: Quorum, o
             await asyncio.sleep(0.1)
             assert lease.remaining() > 0
         assert not await other.lock("x").acquire(blocking=False)
+
+
+async def test_servers_that_cannot_be_reached_do_not_keep_the_thread_from_renewing(
+    quorum: Quorum, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reach, here = quorum._store.reach, threading.current_thread()
+
+    async def reach_here_only() -> None:
+        if threading.current_thread() is not here:
+            raise SettingsError("two of them are one server")
+        await reach()
+
+    monkeypatch.setattr(quorum._store, "reach", reach_here_only)
+    async with quorum.lock("x", ttl=30, wait=20) as lease:
+        await until(lambda: lease.held in quorum._renewal._watched)
 
 
 async def test_a_blocked_loop_does_not_lose_the_lease(quorum: Quorum, servers: list[PrivateRedis]) -> None:
@@ -146,8 +163,8 @@ async def test_a_renewal_that_meets_a_release_leaves_nothing(
     for _ in range(2):
         async with quorum.lock("x", ttl=6, wait=20) as lease:
             servers[2].pause()
-            ends_at = lease.ends_at
-            await until(lambda ends_at=ends_at, lease=lease: lease.ends_at > ends_at)  # type: ignore[misc]
+            ends_at = lease.held.ends_at
+            await until(lambda ends_at=ends_at, lease=lease: lease.held.ends_at > ends_at)  # type: ignore[misc]
             # the other two have renewed it, and the paused one was asked together with them
         servers[2].resume()
         await until_clean(servers, "x", within_s=5)  # before a vote of its would have ended by itself

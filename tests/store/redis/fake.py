@@ -27,6 +27,7 @@ class FakeServer:
         self._greeting = greeting
         self._hangs_up_after = hangs_up_after
         self._server: asyncio.Server | None = None
+        self._serving: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     @property
     def url(self) -> str:
@@ -34,7 +35,7 @@ class FakeServer:
         return f"redis://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/0"
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         return self
 
     async def __aexit__(
@@ -42,6 +43,14 @@ class FakeServer:
     ) -> None:
         assert self._server is not None
         self._server.close()
+        for task, writer in self._serving.items():
+            task.cancel()
+            writer.transport.abort()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """No coroutine: it would never begin if it were cancelled now, and leave the connection open."""
+        self._serving[asyncio.create_task(self._serve(reader, writer))] = writer
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         commands = hiredis.Reader(notEnoughData=None)

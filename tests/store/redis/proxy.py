@@ -62,6 +62,12 @@ class Proxy:
         """Cut the connection that carries the byte after so many from now on; then after so many more, and so on."""
         self._cuts[way].extend(after)
 
+    def lead_to(self, server_port: int) -> None:
+        """From here on to another server: all connections end."""
+        self._server_port = server_port
+        for writer in self._writers:
+            writer.transport.abort()
+
     @property
     def is_cut(self) -> bool:
         """Whether all cuts have been made."""
@@ -77,7 +83,7 @@ class Proxy:
             flows.set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         return self
 
     async def __aexit__(
@@ -91,13 +97,15 @@ class Proxy:
         for writer in self._writers:
             writer.transport.abort()
 
-    async def _serve(self, client_in: asyncio.StreamReader, client_out: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _accept(self, client_in: asyncio.StreamReader, client_out: asyncio.StreamWriter) -> None:
+        """No coroutine: it would never begin if it were cancelled now, and leave the connection open."""
         self.connections += 1
         self._writers.add(client_out)
+        task = asyncio.create_task(self._serve(client_in, client_out))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, client_in: asyncio.StreamReader, client_out: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.CancelledError):
             server_in, server_out = await asyncio.open_connection("127.0.0.1", self._server_port)
             self._writers.add(server_out)

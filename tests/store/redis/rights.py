@@ -14,7 +14,18 @@ SCRIPTS = [
     *("+hget", "+hmget", "+hgetall", "+hset", "+hdel", "+hincrby", "+hrandfield", "+hexists", "+hkeys", "+hlen"),
     *("+rpush", "+lpop", "+lindex", "+llen", "+lrange"),
     *("+sadd", "+srem", "+srandmember", "+smembers", "+spop"),
-    *("+zadd", "+zrem", "+zrange", "+zrangebyscore", "+zrangebylex", "+zcard", "+zpopmin", "+zrank", "+zscore"),
+    *(
+        "+zadd",
+        "+zrem",
+        "+zrange",
+        "+zrangebyscore",
+        "+zrangebylex",
+        "+zcard",
+        "+zpopmin",
+        "+zrank",
+        "+zscan",
+        "+zscore",
+    ),
 ]
 
 

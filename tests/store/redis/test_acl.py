@@ -12,6 +12,7 @@ import redis
 
 from inturn.errors import StoreUnavailable
 from inturn.store import clock
+from inturn.store.protocol import Wait
 from inturn.store.redis.link import LinkRefused
 from inturn.store.redis.server_checks import explain
 from tests.servers import PrivateRedis
@@ -61,6 +62,8 @@ async def use_locks(peer: RedisPeer, other: RedisPeer) -> None:
     held = await peer.hold("n")
     waiting, leaving = await other.wait_for("n"), await other.wait_for("n")
     assert await other.store.edges([waiting.owner])
+    assert await other.store.report(0, [Wait("turn", waiting.token, "n"), Wait("over")]) > 0
+    assert [edge.name for edge in await other.store.edges(["turn"])] == ["n"]
     assert await other.store.names(10) == ["n"]
     assert await peer.store.inspect("n") is not None
     assert (await other.release(leaving)).status == "left"
@@ -100,6 +103,10 @@ async def use_lanes(peer: RedisPeer, other: RedisPeer) -> None:
     call = other.new_token()
     assert len(await other.claim(call=call)) == 1
     assert await other.store.unclaim(0, call) == 1
+    helping = other.new_token()
+    assert await other.store.claim_lane(helping, ("work",), "k") is not None
+    assert await other.store.unclaim(0, helping) == 1
+    assert await other.store.unclaim(0, other.new_token()) == 0, "it left no note"
     await peer.store.stop("k", "parked", "why")
     assert await peer.store.resume("k")
     assert await peer.store.clear("k") == 2

@@ -256,7 +256,8 @@ async def test_a_server_that_does_not_let_us_in_any_more_is_not_hammered(
 async def test_who_waits_for_a_lock_that_vanished_asks_again(redis_url: str, namespace: str) -> None:
     """Keys that vanish from under us (an allowed eviction, a hand at the server) end waits, not the heartbeat."""
     async with InTurn(redis_url, namespace=namespace) as app, InTurn(redis_url, namespace=namespace) as other:
-        await app.lock("a").acquire()
+        lock = app.lock("a")
+        await lock.acquire()
         waiting = asyncio.create_task(other.lock("a").take())
         await until_waiters(app, "a", 1)
         link = app.process.store._link()  # type: ignore[attr-defined]

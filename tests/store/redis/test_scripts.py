@@ -5,6 +5,7 @@ Each verb is called with values that say their own names, so that a side which c
 
 from __future__ import annotations
 
+import itertools
 import re
 import secrets
 from collections.abc import Awaitable, Callable
@@ -18,8 +19,9 @@ import pytest
 from inturn.compat.plain import StringLocks
 from inturn.store import limits
 from inturn.store.lane import Commit, Failure, Opening, Rule, Send, Submission
-from inturn.store.protocol import Notice, Request
+from inturn.store.protocol import Notice, Request, Wait
 from inturn.store.redis import scripts
+from inturn.store.redis import store as redis_store
 from inturn.store.redis.quorum.store import QuorumGrant, QuorumStore
 from inturn.store.redis.scripts import Script, load
 from inturn.store.redis.store import RedisStore
@@ -45,7 +47,9 @@ def a_request() -> Request:
 
 
 def a_submission() -> Submission:
-    words = say("key", "ident", "body", "ttl_ms", "limit_ms", "keep_ms", "busy", "late_ms", "cap", "delay_ms", "shares")
+    words = say(
+        "key", "ident", "body", "ttl_ms", "limit_ms", "keep_ms", "busy", "late_ms", "cap", "delay_ms", "shares", "group"
+    )
     return Submission(**words, rule=RULE)
 
 
@@ -55,7 +59,7 @@ def an_opening() -> Opening:
 
 
 def a_send(number: int) -> Send:
-    words = say("ident", "body", "ttl_ms", "limit_ms", "keep_ms", "delay_ms", "shares")
+    words = say("ident", "body", "ttl_ms", "limit_ms", "keep_ms", "delay_ms", "shares", "group")
     numbered = {name: f"{word} {number}" for name, word in words.items()}
     return Send(**say("key"), **cast(dict[str, Any], numbered), is_fresh=True, rule=RULE)
 
@@ -74,7 +78,21 @@ def a_commit() -> Commit:
 
 
 def a_failure() -> Failure:
-    words = ("key", "token", "fence", "how", "delay_ms", "error", "why", "next_token", "attempts", "version", "have")
+    words = (
+        "key",
+        "token",
+        "fence",
+        "how",
+        "delay_ms",
+        "error",
+        "why",
+        "next_token",
+        "attempts",
+        "version",
+        "have",
+        "state",
+        "keep_ms",
+    )
     return Failure(**say(*words), can=["can"])
 
 
@@ -84,7 +102,7 @@ CALLS: dict[str, Verb] = {
     "locks/acquire": lambda store: store.acquire(a_request()),
     "locks/release": lambda store: store.release("name", "process#token", **say("fence")),
     "locks/extend": lambda store: store.extend(**say("name", "token", "how", "ms")),
-    "locks/force_release": lambda store: store.force_release("name"),
+    "locks/force_release": lambda store: store.force_release("name", "owner"),
     "locks/edges": lambda store: store.edges(["o1", "o2"]),
     "locks/names": lambda store: store.names(**say("limit")),
     "locks/inspect": lambda store: store.inspect("name"),
@@ -98,9 +116,11 @@ CALLS: dict[str, Verb] = {
     "lanes/confirm": lambda store: store.confirm(**say("key", "token")),
     "lanes/attend": lambda store: store.attend(**say("key", "ident")),
     "workers/claim": lambda store: store.claim(can=["can"], **say("call", "count")),
+    "workers/claim_lane": lambda store: store.claim_lane(can=["can"], **say("call", "key")),
     "workers/unclaim": lambda store: store.unclaim(0, **say("call")),
     "workers/unwork": lambda store: store.unwork(),
     "processes/beat": lambda store: store.beat(0, NOTED),
+    "processes/report": lambda store: store.report(0, [Wait("n1", "t1", "l", "i", 5, 6), Wait("n2")]),
     "processes/depart": lambda store: store.depart(),
     "admin/stop": lambda store: store.stop(**say("key", "how", "why")),
     "admin/resume": lambda store: store.resume("key"),
@@ -115,18 +135,24 @@ CALLS: dict[str, Verb] = {
 SPECIAL: dict[str, dict[str, Any]] = {
     "locks/acquire": {"wait": 1},
     "locks/release": {"token": "process#token"},
-    "locks/extend": {"call_id": "random"},
+    "locks/extend": {"order": "0000000000000007"},
+    "locks/force_release": {"note_ms": 6000},
     "locks/edges": {"owners...": ["o1", "o2"]},
-    "lanes/submit": {"rank": str(limits.MAX_PRIORITY), "call": "random", "rule": RULE.text()},
+    "lanes/submit": {"rank": str(limits.MAX_PRIORITY), "call": "random", "note_ms": 6000, "rule": RULE.text()},
     "lanes/begin": {"has_id": 1, "rule": RULE.text()},
     "lanes/commit": {"is_submitted": 1, "can": "\0can\0"},
     "lanes/fail": {"can": "\0can\0"},
+    "lanes/cancel": {"note_ms": 6000},
     "workers/claim": {"can": "\0can\0", "note_ms": 6000},
+    "workers/claim_lane": {"can": "\0can\0", "note_ms": 6000},
     "workers/unclaim": {"note_ms": 6000},
     "processes/beat": {"notices...": ["granted t1 n1", "lost t2 5 why\nn2"]},
+    "processes/report": {"waits...": ["n1", "t1", "l", "i", 5, 6, "n2", "", "", "", 0, 0]},
+    "admin/stop": {"note_ms": 6000},
+    "admin/resume": {"note_ms": 6000},
     "admin/clear": {"note_ms": 6000},
     "admin/dead": {"member": ""},
-    "admin/replay": {"how": "replay"},
+    "admin/replay": {"how": "replay", "note_ms": 6000},
     "forward/forwards": {"to": 1, "taken": "0", "limit": 100},
     "forward/take": {"prefix": "ns:{1}:", "from": 0, "sends...": [b"s1", b"s2"]},
 }
@@ -152,6 +178,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> RedisStore:
     store = RedisStore("redis://localhost", "process", namespace="ns", partitions=2, timeout_s=2.0)
     monkeypatch.setattr(store, "partition_of", lambda name: 0)
     monkeypatch.setattr(secrets, "token_hex", lambda length: "random")
+    monkeypatch.setattr(redis_store, "_extensions", itertools.count(7))
     return store
 
 
@@ -193,7 +220,7 @@ async def test_one_dead_letter_is_asked_for_by_its_member(store: RedisStore) -> 
 
 async def test_dropping_is_replaying_that_ends_before_the_mailbox(store: RedisStore) -> None:
     called = await call_of(store, "admin/replay", lambda store: store.drop("key", "ident"))
-    assert called.arguments == ["ns:{0}:", "key", "ident", "drop", "deadline_ms"]
+    assert called.arguments == ["ns:{0}:", "key", "ident", "drop", 6000, "deadline_ms"]
 
 
 @pytest.mark.parametrize("path", [path for path in PATHS if path.startswith("plain/")])
@@ -219,8 +246,9 @@ async def test_the_scripts_of_a_quorum_get_what_their_headers_say(monkeypatch: p
 
     def ask(call: Any, deadline: float, yes: bytes) -> Any:
         calls.append(call)
-        aye = SimpleNamespace(reply=[b"granted", "fence"])
-        return SimpleNamespace(votes=[], ayes=[aye], is_won=True, decide=decide, sent_at=0.0, deadline=deadline)
+        aye = SimpleNamespace(reply=[b"granted", b"fence" if call.script.verb == "holder" else "fence"], run_id="")
+        how = {"is_won": True, "majority": 1, "failures": [], "decide": decide, "sent_at": 0.0, "deadline": deadline}
+        return SimpleNamespace(votes=[], ayes=[aye], **how)
 
     async def reach() -> None:
         return
@@ -232,6 +260,7 @@ async def test_the_scripts_of_a_quorum_get_what_their_headers_say(monkeypatch: p
     assert isinstance(grant, QuorumGrant)
     await quorum.extend(grant, 4.0, 1.0)
     quorum.release(grant, 4.0)
+    await quorum.holder("name")
     assert sorted(f"quorum/{call.script.verb}" for call in calls) == QUORUM
     values = {"ttl_ms": 3000, "life_ms": 4000}
     for call in calls:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,8 @@ from tests.waiting import until
         ("sqlite:///{folder}/missing/x.db", "folder .*missing does not exist"),
         ("sqlite:///{folder}/x.db?mode=ro&cache=shared", "unknown parameter .*: cache, mode"),
         ("sqlite:///{folder}/x.db?synchronous=maybe", "synchronous='maybe'"),
+        ("sqlite:///{folder}/x.db?log_mib=0", "log_mib='0': use a whole number of MiB"),
+        ("sqlite:///{folder}/x.db?log_mib=many", "log_mib='many'"),
     ],
 )
 def test_a_bad_url_is_refused(tmp_path: Path, url: str, says: str) -> None:
@@ -93,6 +97,41 @@ async def test_the_url_sets_how_safely_is_written(open_peer: Opener, query: str,
     assert [("synchronous=off" in warning) for warning in warnings] == ([True] if level == 0 else [])
     assert await run(peer, lambda tx: tx.execute("PRAGMA synchronous").fetchone()) == (level,)
     assert await run(peer, lambda tx: tx.execute("PRAGMA journal_mode").fetchone()) == ("wal",)
+
+
+@pytest.fixture
+def open_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def modes_of(peer: Peer) -> list[int]:
+    return [Path(f"{path_of(peer)}{end}").stat().st_mode & 0o777 for end in ("", "-wal", "-shm")]
+
+
+@pytest.mark.usefixtures("open_umask")
+async def test_the_files_are_for_their_owner_only(open_peer: Opener) -> None:
+    peer = open_peer()
+    await peer.hold("n")
+    assert modes_of(peer) == [0o600] * 3
+
+
+@pytest.mark.usefixtures("open_umask")
+async def test_a_file_that_everybody_can_read_is_warned_of_and_left_alone(open_peer: Opener) -> None:
+    peer = open_peer()
+    path_of(peer).touch(0o644)
+    (warning,) = await peer.store.check()
+    assert f"chmod o= {path_of(peer)} {path_of(peer)}-wal {path_of(peer)}-shm" in warning
+    assert modes_of(peer) == [0o644] * 3
+
+
+@pytest.mark.usefixtures("open_umask")
+async def test_a_file_that_a_group_uses_is_meant_to_be(open_peer: Opener) -> None:
+    peer = open_peer()
+    path_of(peer).touch(0o660)
+    assert await peer.store.check() == []
+    assert modes_of(peer) == [0o660] * 3
 
 
 async def test_a_database_in_memory_works_within_the_process() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -170,8 +170,11 @@ async def test_waiting_messages_are_counted_as_they_come_and_go(open_peer: Opene
 def test_what_would_be_given_to_a_closed_loop_is_moot() -> None:
     """A commit is not: its effects are wanted, whoever is left to hear of them."""
 
+    def put(jobs: list[Job]) -> NoReturn:
+        raise AssertionError("nothing is run here")
+
     async def ask() -> list[Job]:
-        calls = Calls("here", lambda jobs: None, 5.0)
+        calls = Calls("here", put, 5.0)
         asked = (locks.acquire, lanes.begin, workers.claim, lanes.commit, lanes.submit)
         return [Job(calls, verb, (), 0.0) for verb in asked]
 

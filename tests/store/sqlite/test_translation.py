@@ -18,8 +18,8 @@ LUA, SQLITE = STORE / "redis/lua", STORE / "sqlite"
 GROUPS = {
     "locks": "acquire release extend force_release edges names inspect",
     "lanes": "submit begin leave commit fail steer cancel confirm attend",
-    "workers": "claim unclaim unwork",
-    "processes": "beat depart",
+    "workers": "claim claim_lane unclaim unwork",
+    "processes": "beat report depart",
     "admin": "stop resume clear replay lanes lane dead",
 }
 ONLY_REDIS = {
@@ -45,7 +45,10 @@ MODULE_OF_INCLUDE = {
     "waiting": "admin",  # only the verbs that look use it
 }
 INLINE = {"arrive_due": "arrive.arrive_due", "send": "arrive.deliver"}  # no function in Lua, but one here
-NO_TRANSLATION = {"share": "turns hold plain keys only on Redis"}
+NO_TRANSLATION = {
+    "share": "turns hold plain keys only on Redis",
+    "note": "here a call runs once, so nothing repeats it",
+}
 
 RENAMED = {
     "announce": "watch.announce",
@@ -61,11 +64,11 @@ RENAMED = {
 ONLY_IN_LUA = {
     "Redis packs records and names their members; here they are rows": {
         "new_lane", "whole_lane", "whole", "mail_member", "later_member", "place_member", "rank_of", "waits_of",
-        "turn_notice", "grant_notice", "needs_of", "alarm",
+        "turn_notice", "grant_notice", "needs_of", "alarm", "end_delay",
     },
     "saves a look at the lane, which SQLite has in its transaction": {"is_last"},
     "turns hold plain keys only on Redis": {"keep_shared"},
-    "Redis can lose a part of its memory, a file is lost as a whole": {"dismiss_waiters"},
+    "Redis can lose a part of its memory, a file is lost as a whole": {"dismiss_waiters", "read_place"},
 }  # fmt: skip
 
 
@@ -146,4 +149,4 @@ def test_the_tables_of_exceptions_hold_nothing_that_is_gone() -> None:
 
 def test_the_package_carries_the_tables() -> None:
     found = {file.name for file in (files("inturn.store.sqlite") / "schema").iterdir()}
-    assert found >= {"schema.sql", "lanes.sql", "policies.sql"}
+    assert found >= {"schema.sql", "lanes.sql", "policies.sql", "waits.sql"}

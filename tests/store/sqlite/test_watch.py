@@ -114,9 +114,9 @@ async def test_a_process_that_says_no_more_that_it_watches_is_forgotten(open_pee
 async def test_a_process_that_was_forgotten_is_told_that_it_may_have_missed_something(
     open_peer: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch_module, "RENEW_S", 0.01)
     peer, watcher = open_peer(), open_peer(process=OTHER)
     heard, _ = await watch(watcher, "k")
+    monkeypatch.setattr(watch_module, "RENEW_S", 0.01)  # before it was watched, its renewal could come first
     await run(peer, lambda tx: watch_module.forget_process(tx, OTHER))
     await until(lambda: heard)
     assert heard == [b""]

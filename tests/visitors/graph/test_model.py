@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from inturn.errors import DefinitionError
-from inturn.visitors.graph.model import Graph, load_graph
+from inturn.visitors.graph.model import MAX_PROBLEMS, Graph, load_graph
 from inturn.visitors.projects import ProjectSettings
 from tests.visitors.graph.graphs import END, RIGHT, START, edges, node
 
@@ -98,3 +100,68 @@ def test_settings_with_a_wrong_graph_name_the_node_too() -> None:
 def test_a_circle_without_rest_is_allowed_to_be_loaded() -> None:
     nodes = [START, node("m", "message", text="round")]
     assert load_graph({"nodes": nodes, "edges": edges("s > m", "m > m")}).next("m") == "m"
+
+
+def matching(*patterns: str) -> dict[str, Any]:
+    """A graph that asks one condition after the other."""
+    nodes = [node(f"c{n}", "condition", field="text", op="matches", value=each) for n, each in enumerate(patterns)]
+    names = [each["id"] for each in nodes]
+    ways = [f"{name} > {follower} : {way}" for name, follower in pairwise([*names, "e"]) for way in ("true", "false")]
+    return {"nodes": [START, *nodes, END], "edges": edges(f"s > {names[0]}", *ways)}
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"\w{200}", r"(\w{14}){14}x", "((a{20}){20}){20}", r"(?:\pL|[\w-]){0,30}", r"\pL{200}", "(?x) a # {3}"]
+)
+def test_a_pattern_that_unfolds_into_a_large_one_is_refused_before_it_is_compiled(pattern: str) -> None:
+    with pytest.raises(DefinitionError, match="node 'c0': value"):
+        load_graph(matching(pattern))
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"[\w.-]+@[\w-]+\.\w{2,10}", r"^\+?[\d ()-]{7,20}$", r"\d{1,3}(\.\d{1,3}){3}", "a{900}"]
+)
+def test_patterns_that_people_write_are_taken(pattern: str) -> None:
+    assert load_graph(matching(pattern)).by_id["c0"].type == "condition"
+
+
+def test_the_patterns_of_a_graph_are_bounded_together() -> None:
+    assert len(load_graph(matching(*[r"\w{30}"] * 100)).nodes) == 102, "one pattern counts once"
+    with pytest.raises(
+        DefinitionError, match=r"^[^\n]*node 'c6': the regular expressions of the graph unfold"
+    ) as refused:
+        load_graph(matching(*(rf"\w{{30}}{n}" for n in range(400))))
+    assert len(refused.value.problems) == 1
+
+
+BROKEN: dict[str, Any] = {
+    "nodes": {"nodes": [{}] * 300_000},
+    "edges": {"nodes": [START, END], "edges": [{"source": "s"}] * 50_000},
+    "wrong edges": {"nodes": [START, END], "edges": edges(*["s > nowhere"] * 5000)},
+    "wrong nodes": {"nodes": [node("m", "dance")] * 500},
+    "fields": {"nodes": [START, END | {f"f{n}": n for n in range(100_000)}]},
+    "cases": {"nodes": [START, END, node("w", "switch", field="x", cases=[5] * 300_000)]},
+    "names": {f"f{n}": n for n in range(100_000)},
+    "a long value": {"nodes": [START, END, node("c", "condition", field="x", op="less", value="x" * 10**6)]},
+    "long ids": {"nodes": [node("x" * 2000, "dance") for _ in range(500)]},
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_what_is_wrong_with_a_huge_graph_is_told_in_few_and_short_sentences(kind: str) -> None:
+    with pytest.raises(DefinitionError) as refused:
+        load_graph(BROKEN[kind])
+    assert 1 <= len(refused.value.problems) <= MAX_PROBLEMS
+    assert max(map(len, refused.value.problems)) < 1000
+
+
+@pytest.mark.timed
+@pytest.mark.parametrize("kind", BROKEN)
+def test_what_is_wrong_with_a_huge_graph_is_told_soon(kind: str) -> None:
+    taken_s = []
+    for _ in range(3):
+        began = time.process_time()
+        with pytest.raises(DefinitionError):
+            load_graph(BROKEN[kind])
+        taken_s.append(time.process_time() - began)
+    assert min(taken_s) < 0.25, "a broken graph of a megabyte must not hold up a server"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -10,13 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inturn import InTurn
-from inturn.errors import AgentUnavailable, GraphTooDeep
+from inturn.errors import AgentUnavailable, GraphTooDeep, TooLarge
 from inturn.http.problems import CATALOGUE
 from inturn.testing import drain
-from inturn.visitors.chat import Change
 from inturn.visitors.graph.model import load_graph
-from inturn.visitors.graph.walk import MAX_STEPS, OPERATORS, ToolContext, fill_text, fill_value
-from inturn.visitors.patch import difference
+from inturn.visitors.graph.walk import MAX_ANSWER, MAX_STEPS, OPERATORS, ToolContext, fill_text, fill_value
 from inturn.visitors.projects import ProjectSettings
 from inturn.visitors.responder import VisitorResponder
 from tests.conftest import MakeApp
@@ -98,14 +97,11 @@ async def test_what_someone_else_edits_in_the_fields_survives(make_app: MakeApp,
     responder = VisitorResponder(make_app(), agent)
     ways = graph([node("ai", "ai", save_as="said"), node("m", "message", text="x")], "s > ai", "ai > m", "m > e")
     await set_up(responder, graph=ways)
-    await responder.conversations.save(
-        "c1", Change(patch=difference({}, {"workflow_state": {"fields": {"a": 1}, "by": 9}}))
-    )
+    await responder.conversations.merge_metadata("c1", {"workflow_state": {"fields": {"a": 1}, "by": 9}})
     agent.hold()
     talking = asyncio.create_task(talk(responder, "hi"))
     await agent.reached.wait()
-    edit = difference({}, {"workflow_state": {"fields": {"vip": True}}, "crm": "anna"})
-    await responder.conversations.save("c1", Change(patch=edit))
+    await responder.conversations.merge_metadata("c1", {"workflow_state": {"fields": {"vip": True}}, "crm": "anna"})
     agent.opened.set()
     await talking
     metadata = (await chat_of(responder)).metadata
@@ -184,8 +180,8 @@ async def test_what_a_visitor_writes_is_no_template(app: InTurn, agent: Recorder
 @given(st.text(), st.text())
 def test_whatever_a_field_holds_comes_out_as_it_is(one: str, other: str) -> None:
     fields = {"one": one, "other": other}
-    assert fill_text("<{one}|{other}|{none}>", fields) == f"<{one}|{other}|{{none}}>"
-    assert fill_value({"a": ["{one}"]}, fields) == {"a": [one]}
+    assert fill_text("<{one}|{other}|{none}>", fields, 10_000) == f"<{one}|{other}|{{none}}>"
+    assert fill_value({"a": ["{one}"]}, fields, 10_000) == {"a": [one]}
 
 
 @pytest.mark.parametrize(
@@ -211,3 +207,29 @@ def test_no_pattern_takes_for_ever() -> None:
         assert OPERATORS["matches"](text, pattern) is False
         OPERATORS["matches"]("a" * 5000, pattern)
     assert OPERATORS["matches"]("half \ud83d", "half") is False, "what is no text matches nothing"
+
+
+@given(st.text(max_size=40), st.text(max_size=40), st.integers(0, 200))
+def test_filling_stops_at_the_limit_and_changes_nothing_before_it(text: str, value: str, most: int) -> None:
+    template = f"{text}{{field}}{text}{{field}}"
+    assert fill_text(template, {"field": value}, most) == fill_text(template, {"field": value}, 10_000)[:most]
+
+
+async def test_a_message_that_is_named_a_thousand_times_is_not_multiplied(app: InTurn, agent: Recorder) -> None:
+    responder = VisitorResponder(app, agent)
+    await set_up(responder, graph=graph([node("m", "message", text="{text}" * 1300)], "s > m", "m > e"))
+    tracemalloc.start()
+    try:
+        (answer,) = await talk(responder, "x" * 8000)
+        assert answer == "x" * MAX_ANSWER
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
+
+
+async def test_arguments_that_become_too_long_are_refused_and_name_their_node(app: InTurn, agent: Recorder) -> None:
+    responder = VisitorResponder(app, agent, tools={"keep": lambda arguments, context: None})
+    nodes = [node("t", "tool", tool="keep", arguments={"all": ["<{text}>"] * 1000})]
+    await set_up(responder, graph=graph(nodes, "s > t", "t > e"))
+    with pytest.raises(TooLarge, match="node 't': the arguments"):
+        await talk(responder, "x" * 8000)

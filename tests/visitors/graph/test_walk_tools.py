@@ -9,10 +9,8 @@ import pytest
 
 from inturn import InTurn
 from inturn.errors import BadMessage, DefinitionError, TooLarge
-from inturn.visitors.chat import Change
 from inturn.visitors.graph.model import load_graph
 from inturn.visitors.graph.walk import ToolContext
-from inturn.visitors.patch import difference
 from inturn.visitors.projects import ProjectSettings
 from inturn.visitors.responder import VisitorResponder
 from tests.visitors.graph.graphs import START, edges, graph, node, state, talk
@@ -115,9 +113,7 @@ async def test_tools_get_copies(app: InTurn, agent: Recorder) -> None:
     responder = VisitorResponder(app, agent, tools={"change": change_all})
     nodes = [START, change, node("ai", "ai")]
     await set_up(responder, graph=load_graph({"nodes": nodes, "edges": edges("s > t", "t > ai", "ai > t")}))
-    await responder.conversations.save(
-        "c1", Change(patch=difference({}, {"workflow_state": {"fields": {"list": ["a"]}}}))
-    )
+    await responder.conversations.merge_metadata("c1", {"workflow_state": {"fields": {"list": ["a"]}}})
     agent.hold()
     talking = asyncio.create_task(talk(responder, "hi"))
     await agent.reached.wait()

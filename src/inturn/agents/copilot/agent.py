@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from inturn.agents.activity import Activity
 from inturn.agents.call import watched
 from inturn.agents.copilot.stream import Pieces
-from inturn.agents.failure import short
+from inturn.agents.failure import harmless, short
 from inturn.agents.protocol import Ask
 from inturn.errors import AgentError, AgentRejected, AgentUnavailable, MissingExtra
 
@@ -60,8 +60,8 @@ class CopilotStudioAgent:
                     yield activity
         except AgentError:
             raise
-        except Exception as error:
-            raise self._link.translated(self.name, error) from error
+        except Exception as error:  # noqa: BLE001 - the client may raise anything; it is translated
+            raise self._link.translated(self.name, error) from harmless(error, self._link.secrets)
 
     async def _turn(self, ask: Ask) -> AsyncGenerator[Activity, None]:
         said = _said(ask)

@@ -98,14 +98,14 @@ class Link:
         self._timeout = timeout
         self._connector: aiohttp.TCPConnector | None = None
         self._token = token
-        self._secrets: deque[str] = deque(maxlen=4)
+        self.secrets: deque[str] = deque(maxlen=4)
         """The latest tokens, newest first: the service may still mention an older one."""
         self._client: CopilotClient | None = None
         if isinstance(settings_or_client, CopilotClient):
             if token is not None:
                 raise ArgumentError("token", "cannot be combined with a client, which has its own")
             self._client = settings_or_client
-            self._secrets.append(str(getattr(settings_or_client, "_token", "")))
+            self.secrets.append(str(getattr(settings_or_client, "_token", "")))
             self._settings = settings_or_client.settings
             self._settings.client_session_settings.setdefault("raise_for_status", _inspect)
         else:
@@ -132,7 +132,7 @@ class Link:
         if self._token is None:
             return cast(CopilotClient, self._client)
         token = await self._token_now(self._token)
-        if self._client is None or token != self._secrets[0]:
+        if self._client is None or token != self.secrets[0]:
             if self._connector is None:
                 self._connector = aiohttp.TCPConnector(limit=0)
             settings = copy(self._settings)  # the client writes what it discovers into its settings
@@ -147,7 +147,7 @@ class Link:
                 **self._settings.client_session_settings,
             }
             self._client = CopilotClient(settings, token)
-            self._secrets.appendleft(token)
+            self.secrets.appendleft(token)
         return self._client
 
     async def _token_now(self, token: Token) -> str:
@@ -208,4 +208,4 @@ class Link:
         )
 
     def _said(self, text: str) -> str:
-        return short(text, list(self._secrets))
+        return short(text, list(self.secrets))

@@ -6,6 +6,7 @@ the field that was asked for, or to one that the same clause names.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -14,8 +15,9 @@ from typing import Any
 
 from inturn.agents.offline import small_talk
 from inturn.agents.offline.choices import Ambiguous, apart
+from inturn.agents.offline.corrections import Correction, corrections_in
 from inturn.agents.offline.fields import CORRECTING, Labelled, is_name, labelled
-from inturn.agents.offline.values import Finding, UnaskedFields, value_in
+from inturn.agents.offline.values import Finding, UnaskedFields, says_only_value, value_in
 from inturn.agents.offline.words import STOP, Span, clauses, emails_in, sentences, tidy, words
 from inturn.agents.offline.yes_no import is_limited, is_plain
 from inturn.workflows.definition.model import FieldDefinition, WorkflowDefinition, is_prose
@@ -90,8 +92,8 @@ class _Message:
         # the label of a choice, or a correction, is the whole message: nothing else may be picked out of it
         self._whole_answer()
         if self.asked is None or self.asked.name not in self.reading.found:
-            self._meant()
-        if self.reading.found:
+            self._corrected()
+        if self.reading.found and not self.left.spans():
             return self.reading
         # before the questions, because `could you change the product to Website?` is a correction
         self._labels()
@@ -121,19 +123,84 @@ class _Message:
                 if apart(choice) == apart(self.text) != []:
                     self.reading.found[self.asked.name] = choice
 
-    def _meant(self) -> None:
-        """Reads `sorry, I meant …` as the last field, if it fits. A name, for one, shows in no other way what it is."""
-        last = self.context.last
-        found = CORRECTING.search(self.text)
-        if last is None or found is None or found.start() > 4 or is_prose(last) or len(self.text) > 200:
-            return
-        if any(labelled(clause, self.fields) for _, clause in self.parts):
-            return
-        phrase = small_talk.after_lead(self.text[found.end() :].lstrip(" ,:.-"))
-        if is_name(last):
-            self._take(last, phrase, is_quiet=True)
-        elif last.type != "text":
-            self._take(last, small_talk.after_introduction(phrase), is_quiet=True)
+    def _corrected(self) -> None:
+        """Reads `no wait, I meant …`, `15, not 12` and the like: for the field whose value is taken back, or for the
+        last one. What is labelled (`my email is …`) is read by its label; only what stands before that is read here.
+        """
+        label = next((clause for _, clause in self.parts if labelled(clause, self.fields)), None)
+        head = Span(self.text, 0, len(self.text)) if label is None else Span("", 0, label.start)
+        for correction in corrections_in(self.text[: head.end].rstrip(" ,;").removesuffix(" and")):
+            found = self._replaced(correction) if correction.old else self._meant(correction)
+            if found is not None:
+                self.reading.found[found[0].name] = found[1]
+                self.left.take(head)
+                return
+
+    def _replaced(self, correction: Correction) -> tuple[FieldDefinition, Any] | None:
+        """Returns the known field that has the old value, with the new one; or the field that was asked for, if both
+        are values of it: `12, no, 15`.
+        """
+        for each in self._known():
+            known = self.context.collected[each.name]
+            if self._is_held(each, correction.old, known):
+                value = self._value(each, _exchanged(each, correction, known))
+                if value is not None and value != known:
+                    return each, value
+        asked = self.asked
+        if asked is None or (asked.type == "text" and not is_name(asked)):
+            return None
+        if asked.type == "boolean" and correction.is_contrast:
+            return None  # `I do not agree` contrasts nothing
+        value = self._value(asked, correction.new)
+        return (asked, value) if value is not None and self._may_be(asked, correction.old) else None
+
+    def _meant(self, correction: Correction) -> tuple[FieldDefinition, Any] | None:
+        """Returns the field that was filled last, with the new value, if that is all that is said; or the only other
+        known one that it fits, unless it answers what was asked for.
+        """
+        new, last = correction.new, self.context.last
+        if is_plain(new) or small_talk.command(new) or small_talk.is_greeting(new) or small_talk.is_thanks(new):
+            return None
+        if last is not None and (value := self._only_value(last, correction)) is not None:
+            return last, value
+        asked = self.asked
+        if asked is not None and not is_prose(asked) and self._may_be(asked, new):
+            return None
+        fitting = [(each, value) for each in self._known() if (value := self._only_value(each, correction)) is not None]
+        return fitting[0] if len(fitting) == 1 else None
+
+    def _only_value(self, each: FieldDefinition, correction: Correction) -> Any:
+        """Returns the new value if it fits the field and nothing else is said; a name must also look like one."""
+        value = None if is_prose(each) else self._value(each, correction.new)
+        if value is None or value == self.context.collected.get(each.name):
+            return None
+        if is_name(each):
+            return value if small_talk.is_surely_name(value, is_introduced=correction.is_sure) else None
+        if each.type == "text":
+            return value if correction.is_sure and each is self.context.last else None
+        return value if says_only_value(each, correction.new, self.context.today) else None
+
+    def _value(self, each: FieldDefinition, phrase: str) -> Any:
+        """Returns the value of the field in the phrase, or `None` if it does not fit."""
+        try:
+            return value_in(each, phrase, self.context.today)
+        except ValueError:
+            return None
+
+    def _may_be(self, each: FieldDefinition, phrase: str) -> bool:
+        """Whether it fits the field, or could be one of several of its values."""
+        try:
+            return value_in(each, phrase, self.context.today) is not None
+        except ValueError as error:
+            return str(error).startswith("could be")
+
+    def _is_held(self, each: FieldDefinition, old: str, known: Any) -> bool:
+        """Whether the old words are the field's value, or a part of the name or address that it has."""
+        if is_name(each):
+            return bool(words(old)) and set(words(old)) <= set(words(str(known)))
+        if each.type == "email":
+            return len(old) > 1 and old.casefold() in str(known).casefold()
+        return each.type != "text" and each.type != "boolean" and self._value(each, old) == known
 
     def _labels(self) -> None:
         parts = self.parts
@@ -146,7 +213,7 @@ class _Message:
                 continue
             value = self._value_span(label, number, parts, labels)
             is_quiet = not label.is_strict and (is_prose_asked or label.field is not self.asked)
-            if self._take(label.field, value.text, is_quiet=is_quiet):
+            if self._take(label.field, value.text, is_quiet=is_quiet, is_labelled=True):
                 self.left.take(Span("", parts[number][1].start, value.end))
 
     def _value_span(
@@ -213,7 +280,7 @@ class _Message:
                     name = "" if is_plain(span.text) else small_talk.name_in(span.text, is_asked=is_lone)
                     if small_talk.is_greeting(span.text) or self._is_choice(name):
                         continue
-                    if name and self._take(each, name, is_quiet=True):
+                    if name and self._take(each, name, is_quiet=True, is_labelled=True):
                         self.left.take(span)
                         break
                 return
@@ -263,8 +330,10 @@ class _Message:
         missing = [each for each in self._open_fields() if each not in doubted]
         yield from UnaskedFields(missing, self.context.today).find(spans)
         if self.asked is None or (CORRECTING.search(self.text) and not is_prose(self.asked)):
-            known = [each for each in self.fields if each.name in self.context.collected]
-            yield from UnaskedFields(known, self.context.today, is_known=True).find(spans)
+            yield from UnaskedFields(self._known(), self.context.today, is_known=True).find(spans)
+
+    def _known(self) -> list[FieldDefinition]:
+        return [each for each in self.fields if each.name in self.context.collected]
 
     def _open_fields(self) -> list[FieldDefinition]:
         known = {**self.context.collected, **self.reading.found}
@@ -287,6 +356,8 @@ class _Message:
                 rest = self.left.text(with_used=True)
             if small_talk.is_greeting(rest) or is_plain(rest) or not words(rest) or small_talk.is_thanks(rest):
                 return
+            if self.reading.found and not words(CORRECTING.sub(" ", rest)):
+                return  # only the `sorry` of a correction is left
             self._take(self.asked, small_talk.after_lead(rest), is_quiet=False)
             return
         prose = next((each for each in self._open_fields() if each.required and is_prose(each)), None)
@@ -309,15 +380,31 @@ class _Message:
             why = str(error)
         self.reading.refused.append(Refused(self.asked, self.text, why))
 
-    def _take(self, each: FieldDefinition, phrase: str, *, is_quiet: bool, is_doubt_told: bool = False) -> bool:
+    def _take(
+        self,
+        each: FieldDefinition,
+        phrase: str,
+        *,
+        is_quiet: bool,
+        is_doubt_told: bool = False,
+        is_labelled: bool = False,
+    ) -> bool:
         """`is_quiet`: what does not fit is not reported, unless it could be two things and `is_doubt_told`."""
         try:
-            self.reading.found[each.name] = value_in(each, phrase, self.context.today)
+            self.reading.found[each.name] = value_in(each, phrase, self.context.today, is_labelled=is_labelled)
         except ValueError as error:
             if not is_quiet or (is_doubt_told and str(error).startswith("could be")):
                 self.reading.refused.append(Refused(each, phrase, str(error)))
             return False
         return True
+
+
+def _exchanged(each: FieldDefinition, correction: Correction, known: Any) -> str:
+    """Returns the new value: with `John, not Jon`, the name `Jon Smith` becomes `John Smith`."""
+    new, old = words(correction.new), words(correction.old)
+    if not is_name(each) or len(new) != len(old) or len(old) >= len(words(str(known))):
+        return correction.new
+    return re.sub(rf"\b{re.escape(correction.old)}\b", lambda _: correction.new, str(known), flags=re.IGNORECASE)
 
 
 def _parts_of(text: str) -> list[tuple[Span, Span]]:

@@ -11,6 +11,7 @@ from inturn.agents.offline.words import quoted
 from inturn.workflows.definition.model import FieldDefinition, WorkflowDefinition
 
 UNSENT = "Nothing was sent, and nothing will be before you say yes."
+STOPPED = f"All right. {UNSENT} To begin again, start a new conversation; to go on, just answer."
 _MAX_SHOWN = 200
 
 

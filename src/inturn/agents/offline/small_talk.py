@@ -7,17 +7,27 @@ import re
 from inturn.agents.offline.words import STOP, words
 
 _HELLO = re.compile(
-    r"(?:(?:hi|hello|hey|hiya|howdy|greetings|good (?:morning|afternoon|evening|day))"
-    r"(?: (?:there|all|everyone|team))?[\s,.!]*){1,9}",
+    r"(?:(?:hi|hello|hey|hiya|howdy|greetings|good (?:morning|afternoon|evening|day)|yo|sup|hola|ola|buen[oa]s "
+    r"(?:d[ií]as|tardes|noches)|bonjour|bonsoir|salut|hallo|guten (?:tag|morgen|abend)|moin|servus|ciao|buongiorno|"
+    r"gr[uü]ezi|namaste|salaam|konnichiwa|merhaba|ni ?hao|ol[aá]|bo(?:m dia|a tarde|a noite)|buon ?giorno|buona ?sera|"
+    r"hej|hejsan|ahoj|privet|dobr[yý] (?:den|wiecz[oó]r)|dzie[nń] dobry|"
+    r"cze[sś][cć]|goede(?:morgen|middag|navond|ndag)|kalimera|annyeong|"
+    r"xin ch[aà]o|kia ora|gr[uü](?:ss|ß) gott)\b"
+    r"(?: (?:there|all|everyone|team|world|amig[oa]s?|folks|guys))?[\s,.!?]*){1,9}",
     re.IGNORECASE,
 )
 _THANKS = re.compile(
-    r"(?:many )?(?:thanks|thank you|thx|cheers)(?: (?:a lot|so much|very much))?[\s.!]*", re.IGNORECASE
+    r"(?:many )?(?:thanks|thank you|thx|cheers)(?: (?:a lot|so much|very much))?[\s.!]*|"
+    r"(?:(?:muchas )?gracias|danke(?: sch(?:ö|oe)n| sehr)?|vielen dank|merci(?: beaucoup)?|grazie(?: mille)?|"
+    r"(?:muito )?obrigad[oa]|arigat[oō]u?|spasibo|xie ?xie|tack(?: s[aå] mycket)?|takk|bedankt|dank (?:je|u)|kiitos|"
+    r"shukran|dzi[eę]kuj[eę]|te[sş]ekk[uü]rler)[\s.!]*",
+    re.IGNORECASE,
 )
 _NAME = re.compile(
-    r"(?:(?:hi|hello|hey|well|so|yes|sure|ok|okay|and|it's me|actually|sorry|no)[\s,.!]+){0,9}"
+    r"(?:(?:hi|hello|hey|hola|hallo|bonjour|ciao|well|so|yes|sure|ok|okay|and|it's me|actually|sorry|no|wait)[\s,.!]+)"
+    r"{0,9}"
     r"(?:(?P<sure>my (?:full |first |last )?name(?: is|'s)|the name(?: is|'s)|name's)|"
-    r"(?P<any>i am|i'm|im|this is|it is|it's|call me|they call me|that is|that's)|"
+    r"(?P<any>i am|i'm|im|this is|it is|it's|its|call me|they call me|that is|that's)|"
     r"i meant|i mean|(?:it )?should be)\s+",
     re.IGNORECASE,
 )
@@ -42,12 +52,18 @@ _COMMANDS = {
     "i can't remember|i forgot",
     "help": "help|help me|help please|please help|i need help|info|information|about|what|huh|what do you mean|"
     "i don't understand|i do not understand|what should i do|what can i do|what can i ask",
+    "stop": "cancel|cancel it|cancel this|cancel that|stop|stop it|stop this|quit|exit|abort|never mind|nevermind|"
+    "forget it|forget about it|i give up|start over|start again|restart|reset|begin again|bye|goodbye|good bye|"
+    "see you|end|the end|end chat|end this|end the chat|unsubscribe",
+    "wait": "wait|wait a second|wait a minute|wait a moment|hold on|hang on|one moment|one second|one minute|"
+    "just a moment|just a second|a moment|moment|hm|hmm|hmmm|um|uh|uhm|let me think|lemme think|let me check|"
+    "sec|one sec",
 }
 _BY_WORDS = {phrase: name for name, phrases in _COMMANDS.items() for phrase in phrases.split("|")}
 
 
 def command(text: str) -> str:
-    """Returns `back`, `skip` or `help` if the message says nothing else; otherwise ''."""
+    """Returns `back`, `skip`, `help`, `stop` or `wait` if the message says nothing else; otherwise ''."""
     said = text.casefold().strip(" .!?\"'")
     said = re.sub(r"^please |,? please$", "", said)
     return _BY_WORDS.get(said, "")
@@ -91,8 +107,10 @@ def bare(text: str) -> str:
     return without if words(without) else text
 
 
-def name_in(text: str, *, is_asked: bool) -> str:
-    """Returns the name that a clause introduces, or ''. `is_asked`: small letters and no lead-in will do.
+def name_in(text: str, *, is_asked: bool, is_labelled: bool = False) -> str:
+    """Returns the name that a clause introduces, or ''.
+
+    `is_asked`: small letters and no lead-in will do. `is_labelled`: the words before it said that it is a name.
 
     After `I am` or `it is` it must be in capitals or a common name: people are also locked out, and things urgent.
     """
@@ -109,9 +127,13 @@ def name_in(text: str, *, is_asked: bool) -> str:
         not 1 <= len(said) <= 5
         or len(name) > _MAX_NAME
         or any(character.isdigit() or character in "@?/\\" for character in name)
+        or _CODE.search(name)
     ):
         return ""
     if not words(name) or said[0].casefold() in _ARTICLES or _NO_NAMES & set(words(name)):
+        return ""
+    is_sure = (is_labelled or (found is not None and bool(found["sure"]))) and _is_written_as_one(name)
+    if not is_sure and _NO_NAMES_ALONE & set(words(name)) and all(map(_is_no_name, words(name))):
         return ""
     if _is_written_as_one(name):
         is_shout = found is not None and bool(found["any"]) and any(len(word) > 2 and word.isupper() for word in said)
@@ -120,10 +142,18 @@ def name_in(text: str, *, is_asked: bool) -> str:
     if found is not None and found["any"] and (is_asked or not found["any"].casefold().startswith(("it", "that"))):
         may_be_small = may_be_small or _is_common(name)
     # `Ignore previous instructions`: the capital only begins a sentence
-    is_sentence = (found is None and len(said) > 2 and said[0][0].isupper()) or any(
+    begins_one = found is None and len(said) > 1 and said[0][0].isupper() and (len(said) > 2 or not _is_common(name))
+    is_sentence = begins_one or any(
         (word in STOP and word not in _PARTICLES) or word.endswith("ing") for word in words(name)
     )
     return name if may_be_small and not is_sentence else ""
+
+
+def is_surely_name(name: str, *, is_introduced: bool) -> bool:
+    """Whether it is a name also where nobody asked for one. `is_introduced`: one capital is enough (`it's Johnny`)."""
+    if _is_common(name):
+        return True
+    return _is_written_as_one(name) and (is_introduced or " " in name)
 
 
 def _is_written_as_one(name: str) -> bool:
@@ -133,6 +163,10 @@ def _is_written_as_one(name: str) -> bool:
     )
 
 
+def _is_no_name(word: str) -> bool:
+    return word in _NO_NAMES_ALONE or word in STOP
+
+
 def _is_common(name: str) -> bool:
     """Whether it is a given name with at most two words behind it: `bob`, `john smith`."""
     said = words(name)
@@ -140,6 +174,7 @@ def _is_common(name: str) -> bool:
 
 
 _MAX_NAME = 100
+_CODE = re.compile(r"[a-z]{2}\.[a-z]|[][{}<>=_]")
 _PARTICLES = frozenset([
     "van", "von", "der", "de", "la", "le", "da", "di", "bin", "ibn", "al", "of", "the", "del", "dos", "du", "el", "y",
 ])  # fmt: skip
@@ -149,9 +184,52 @@ _NO_NAMES = frozenset([
     "september", "october", "november", "december", "today", "tomorrow", "yesterday", "none", "nobody", "anonymous",
     "unknown", "name", "secret", "private", "urgent", "asap", "ceo", "cto", "cfo", "manager", "boss", "customer",
     "admin", "administrator", "locked", "stuck", "lost", "angry", "broken", "down", "slow", "wrong", "ridiculous",
-    "business",
+    "business", "human", "agent", "person", "operator", "bot", "robot", "test", "asdf", "qwerty", "foo", "lol", "haha",
+    "great", "menu", "login", "password", "account", "problem", "problems", "issue", "issues", "error", "errors", "bug",
+    "crash", "refund", "invoice", "billing", "order", "support", "service", "help", "cancel", "stop", "quit",
+    "exit", "wait", "delete", "hola", "bonjour", "hallo", "soy", "suis", "ich", "app", "website", "internet", "gmail",
+    "hotmail", "outlook", "yahoo", "sorry", "oops", "nothing", "something", "anything", "subscribe", "unsubscribe",
+    "chat", "lemme", "think", "xyz", "abc",
+    # companies
+    "inc", "incorporated", "ltd", "limited", "llc", "llp", "plc", "gmbh", "ag", "ug", "bv", "srl", "sarl", "pty",
+    "corp", "corporation", "company", "holding", "holdings", "enterprises", "industries", "technologies",
+    "solutions", "systems", "consulting", "ventures", "associates", "department", "ministry", "university",
+    "team", "staff",
+    # how names are introduced in other languages
+    "llamo", "appelle", "heiße", "heisse", "chiamo", "chamo", "heter", "hedder",
+    # programs
+    "user", "username", "undefined", "nan", "object", "lorem", "ipsum", "firstname", "lastname", "placeholder",
+    "dear", "ticket", "tickets", "motors",
 ])  # fmt: skip
 """Words that appear where a name could, and are not names."""
+_ALONE = """
+start started begin go continue proceed resume clear later now open close run submit send save enter logout register
+signup signin list show status home main done finish finished ready repeat again retry reload refresh update upgrade
+next download install search find settings options faq contact demo ping let's lets logoff undo redo confirm accept
+decline agree ignore skip change edit exit try
+
+null nil void true false string select drop insert print echo sudo root guest bar baz foobar example sample dummy todo
+tbd google chatgpt copilot wifi
+
+si sí oui ja jawohl nein non nee sim não nao evet hayir hai iie da nyet niet bitte por favor s'il vous plait plaît
+prego adios adiós tschüss tschuss arrivederci sayonara au revoir auf wiedersehen hasta luego gracias danke merci
+grazie obrigado obrigada shalom salam selam aloha tere domo arigato tusen takk hei oi hoi moi salve habari jambo vale
+bueno bien gut bene claro perfecto
+
+world sir madam ma'am mr mrs ms señor senor señora senora monsieur madame herr frau amigo amiga amigos friend friends
+folks guys mate bro buddy dude everybody ladies gentlemen somebody someone everyone concern myself self
+
+guess maybe perhaps sure fine good nice cool well right alright morning evening afternoon night day welcome bad first
+last shoot cares nah yep yup yeah ha wow omg wtf damn huh new old ask hurry quick question questions talk speak call
+phone
+"""
+_NO_NAMES_ALONE = frozenset(_ALONE.split())
+"""Words that are no name where nothing else is said; with others they may be one: `Mark Start`. After `my name is` they
+are taken in capitals.
+
+Commands; words of programs; yes, no, please, thanks and good-bye in other languages; words of address; and what else
+people say instead.
+"""
 
 
 _COMMON = """

@@ -16,7 +16,7 @@ from inturn.agents.offline.dates import FoundDate, dates_in
 from inturn.agents.offline.fields import aliases, is_agreement, is_coming, is_count, is_name, is_past, says_only
 from inturn.agents.offline.numbers import FoundNumber, numbers_in, wanted_instead
 from inturn.agents.offline.small_talk import bare, name_in
-from inturn.agents.offline.words import Span, emails_in, stem, stems, words
+from inturn.agents.offline.words import STOP, Span, emails_in, stem, stems, words
 from inturn.agents.offline.yes_no import opens_with, yes_or_no
 from inturn.workflows.definition.model import FieldDefinition, is_prose
 
@@ -45,8 +45,8 @@ Finding = tuple[str, Any, Span, bool]
 """The field's name, its value, the clause, and whether the clause says nothing else."""
 
 
-def value_in(field: FieldDefinition, phrase: str, today: date) -> Any:
-    """Reads the answer to this one field. The field's own check has the last word."""
+def value_in(field: FieldDefinition, phrase: str, today: date, *, is_labelled: bool = False) -> Any:
+    """Reads the answer to this one field. The field's own check has the last word. `is_labelled`: the user named it."""
     match field.type:
         case "email":
             return field.check(_only([found.text for found in emails_in(phrase)], phrase))
@@ -59,7 +59,7 @@ def value_in(field: FieldDefinition, phrase: str, today: date) -> Any:
         case "boolean":
             return field.check(_boolean(field, phrase))
         case "text":
-            return _text(field, phrase)
+            return _text(field, phrase, is_labelled)
 
 
 def _boolean(field: FieldDefinition, phrase: str) -> bool | None:
@@ -86,13 +86,13 @@ def _only(found: list[Any], phrase: str) -> Any:
     return different[0] if different else phrase.strip()
 
 
-def _text(field: FieldDefinition, phrase: str) -> str:
+def _text(field: FieldDefinition, phrase: str, is_labelled: bool) -> str:
     if is_prose(field):
         if not any(len(word) > 1 and word[0].isalpha() for word in words(phrase)):
             raise ValueError("must be a sentence or two")
         return str(field.check(phrase))
     if is_name(field):
-        name = name_in(phrase, is_asked=True)
+        name = name_in(phrase, is_asked=True, is_labelled=is_labelled)
         if not name:
             raise ValueError("does not look like a name; please write the name alone")
         return str(field.check(name))
@@ -273,6 +273,19 @@ class UnaskedFields:
             except Ambiguous:
                 self._meant[field.name, text] = None
         return self._meant[field.name, text]
+
+
+def says_only_value(field: FieldDefinition, text: str, today: date) -> bool:
+    """Whether the text is a value of the field and nothing more: `15 people`, but not `2 of us tried`."""
+    if field.type == "email":
+        return all(words(address.text) for address in emails_in(text)) and len(text.split()) <= 2
+    value = {word for each in dates_in(text, today) for word in words(text[each.start : each.end])}
+    value |= {word for each in numbers_in(text) for word in words(text[each.start : each.end])}
+    value |= {word for choice in field.choices for word in words(choice)}
+    if field.choices:
+        # `phone` also means `By phone`, and `websiet` is close enough: what the answer means was found by `choose`
+        return len([word for word in words(text) if word not in STOP and word not in value]) <= 1
+    return says_only(text, value, aliases(field))
 
 
 def _beside(text: str, number: FoundNumber) -> set[str]:

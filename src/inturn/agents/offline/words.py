@@ -104,7 +104,7 @@ _ADDRESS = re.compile(
 
 def emails_in(text: str) -> list[Span]:
     return [
-        Span(match["address"].lstrip("'"), match.start(), match.end())
+        Span(match["address"].lstrip("'*_`"), match.start(), match.end())
         for match in _ADDRESS.finditer(text)
         if len(match["address"]) <= 254
     ]

@@ -77,6 +77,10 @@ class _Turn:
                 return self._skip()
             case "help":
                 return self._go_on(self._help())
+            case "stop" if not self.is_confirming:
+                return self._go_on([reply.STOPPED])
+            case "wait" if not self.is_confirming:
+                return self._go_on(["Take your time."])
         if small_talk.is_thanks(self.text) and not self.is_confirming:
             return self._go_on(["You are welcome."])
         return self._confirm() if self.is_confirming else self._read()

@@ -56,7 +56,7 @@ _HAVE = (
 
 _FILLERS = (
     "well|um|uh|uhm|hmm|hm|oh|ah|actually|please|pls|thanks|thank you|thx|many thanks|thanks a lot|"
-    "thank you very much|thanks so much|thank you so much|cheers|so|then|and|hi|hello|just|very much|really|truly"
+    "thank you very much|thanks so much|thank you so much|cheers|sorry|so|then|and|hi|hello|just|very much|really|truly"
 )
 _SUBJECTS = [
     "it", "that", "this", "all", "everything", "the summary", "the data", "all of it", "all of this", "all of that",

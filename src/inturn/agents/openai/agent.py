@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from inturn.agents.activity import Activity
 from inturn.agents.call import watched
-from inturn.agents.failure import by_status, short
+from inturn.agents.failure import by_status, harmless, short
 from inturn.agents.openai.prompt import messages, response_format
 from inturn.agents.openai.stream import Joiner, ReplyScanner, Thoughts, answer_of, read_chunk, stream_error
 from inturn.agents.protocol import Ask
@@ -101,7 +101,7 @@ class OpenAIAgent:
         except (AgentError, asyncio.CancelledError):
             raise
         except Exception as error:  # noqa: BLE001 - whatever goes wrong with a provider's stream is translated
-            raise self._translated(error, has_begun) from self._harmless(error)
+            raise self._translated(error, has_begun) from harmless(error, [self._client.api_key])
         if refusal:
             raise AgentRejected(self.name, "refused to answer", self._said(refusal))
         if finish and not text.strip() and (ask.situation is not None or finish != "stop"):
@@ -173,11 +173,6 @@ class OpenAIAgent:
 
     def _said(self, text: str) -> str:
         return short(text, [self._client.api_key])
-
-    def _harmless(self, error: Exception) -> Exception | None:
-        """Returns the error as a cause, unless logging it would show the key."""
-        key = self._client.api_key
-        return None if key and key in f"{error}{error.__cause__}" else error
 
 
 def _message(error: openai.APIError) -> str:

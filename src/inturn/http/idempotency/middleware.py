@@ -97,7 +97,7 @@ class IdempotencyMiddleware:
         self._is_required = _required(required)
         self._caller_of = _function(scope, "scope")
         self._keeps = _function(keeps, "keeps")
-        self._keep_s = arguments.seconds(keep, "keep", maximum=handlers.MAX_WINDOW_S)
+        self._keep_s = handlers.window_s(keep, turns.settings.store_timeout, "keep")
         self._omit = frozenset(name.lower().encode("ascii") for name in _several(omit_headers, "omit_headers"))
         self._streams = frozenset(name.lower().encode("ascii") for name in _several(streams, "streams"))
         self._max_request = arguments.whole(max_request, "max_request", 0, 2**31)

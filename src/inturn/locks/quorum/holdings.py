@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from inturn import arguments, metrics
-from inturn.errors import ArgumentTypeError, MissingExtra
-from inturn.locks.quorum.lease import QuorumLease
+from inturn.errors import ArgumentTypeError, InTurnError, MissingExtra
+from inturn.locks.quorum.lease import HeldQuorum, QuorumLease
+from inturn.process import threads
 from inturn.process.process import new_process
 from inturn.process.registry import post
 from inturn.process.runner import Runner
@@ -44,28 +45,34 @@ class QuorumHoldings:
         self._store = _open(urls, arguments.name(namespace, "namespace"), arguments.ttl(timeout, "timeout"))
         self._process = new_process()
         self._numbers = itertools.count(1)
-        self._holding: dict[str, QuorumLease] = {}
+        self._holding: dict[str, HeldQuorum] = {}
         self._renewal = Renewal(self._store, self._holding)
         _alive.add(self)
 
     async def attempt(self, name: str, ttl_s: float, is_renewed: bool) -> QuorumLease | QuorumRefusal | None:
         """Ask once. Returns `None` if a majority said yes, but too late."""
+        threads.must_be_real()
         token = f"{self._process}#{next(self._numbers)}"
         answer = await self._store.acquire(name, token, ttl_s)
         if isinstance(answer, tuple):
             return answer
-        lease = QuorumLease(self._store, answer, ttl_s, is_renewed=is_renewed, ended=self._ended)
-        if lease.remaining() == 0.0:
-            lease.give_back()
+        held = HeldQuorum(self._store, answer, ttl_s, is_renewed=is_renewed, ended=self._ended)
+        if held.remaining() == 0.0:
+            held.give_back()
             return None
-        self._holding[token] = lease
-        self._renewal.watch(lease)
+        lease = QuorumLease(held)
+        self._holding[token] = held
+        self._renewal.watch(held)
         return lease
 
-    def _ended(self, lease: QuorumLease) -> None:
+    async def holder(self, name: str) -> str | QuorumRefusal:
+        """Returns the token of whoever holds it; '' if nobody does."""
+        return await self._store.holder(name)
+
+    def _ended(self, lease: HeldQuorum) -> None:
         self._holding.pop(lease.token, None)
 
-    def held(self, tokens: Iterable[str]) -> list[QuorumLease]:
+    def held(self, tokens: Iterable[str]) -> list[HeldQuorum]:
         """Returns those of these leases that are ours."""
         return [self._holding[token] for token in tokens if token in self._holding]
 
@@ -106,13 +113,13 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 class Renewal:
-    def __init__(self, store: QuorumStore, holding: dict[str, QuorumLease]) -> None:
+    def __init__(self, store: QuorumStore, holding: dict[str, HeldQuorum]) -> None:
         self._store = store
         self._holding = holding
-        self._watched: WeakSet[QuorumLease] = WeakSet()
+        self._watched: WeakSet[HeldQuorum] = WeakSet()
         self._runner = Runner("inturn-quorum")
 
-    def watch(self, lease: QuorumLease) -> None:
+    def watch(self, lease: HeldQuorum) -> None:
         """A lease was added. The thread looks once a beat, so only a short lease has to be announced to it."""
         if not self._runner.is_running:
             self._runner.start(self._look())
@@ -120,14 +127,17 @@ class Renewal:
             self._runner.start(self._watch(lease))
 
     async def _look(self) -> None:
-        await self._store.reach()  # connect now, while no renewal is urgent
+        try:
+            await self._store.reach()  # connect now, while no renewal is urgent
+        except InTurnError as error:
+            log.warning("quorum: %s", error)  # whoever asks is told; what is held must be watched all the same
         while True:
             for lease in list(self._holding.values()):
                 if lease not in self._watched:
                     asyncio.get_running_loop().create_task(self._watch(lease))
             await asyncio.sleep(BEAT_S)
 
-    async def _watch(self, lease: QuorumLease) -> None:
+    async def _watch(self, lease: HeldQuorum) -> None:
         """Runs until the lease is over. Nothing here waits for a reply beyond the lease's deadline."""
         if lease in self._watched:
             return
@@ -135,10 +145,12 @@ class Renewal:
         renews_at = lease.grant.sent_at + lease.ttl_s / 3 if lease.is_renewed else NEVER
         while not lease.is_over and not lease.loop.is_closed():
             at = clock.now()
-            if lease.safe_until <= at:
-                post(lease.loop, lease.lose, "no renewal in time" if lease.is_renewed else "its time is up")
+            if lease.is_dropped:
+                lease.drop()
+            elif lease.safe_until <= at:
+                post(lease.loop, lease.lose, lease.why_overdue)
                 return
-            if renews_at <= at:
+            elif renews_at <= at:
                 try:
                     renews_at = await self._renew(lease)
                 except Exception:
@@ -149,7 +161,7 @@ class Renewal:
                 # no longer than a beat at a time, because the clock of a sleep stands still in suspend
                 await asyncio.sleep(min(renews_at - at, lease.safe_until - at, BEAT_S))
 
-    async def _renew(self, lease: QuorumLease) -> float:
+    async def _renew(self, lease: HeldQuorum) -> float:
         """Returns when to do it again."""
         ttl_s = lease.ttl_s
         patience_s = min(self._store.patience_s(ttl_s), lease.safe_until - clock.now())

@@ -1,7 +1,7 @@
 """`Quorum` and its locks: asked for until a majority grants it, or `wait` is over.
 
-Methods are named as in redis-py's `Lock`. Each task has its own hold. A cancelled acquire keeps nothing, and a
-cancelled release happens all the same.
+Methods are named as in redis-py's `Lock`. A hold belongs to the lock object: whoever has that may release it. An
+acquire that is cancelled keeps nothing, and a release that is cancelled happens all the same.
 """
 
 from __future__ import annotations
@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Sequence
+import sys
+from collections.abc import Coroutine, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from inturn import arguments, metrics
-from inturn.errors import AlreadyHeld, ArgumentError, LeaseLost, LockTimeout, NotHeld, StoreUnavailable
+from inturn.errors import ArgumentError, DeadlockDetected, LeaseLost, LockTimeout, NotHeld, StoreUnavailable
+from inturn.locks import block
+from inturn.locks.block import Block, meant, this_task
 from inturn.locks.quorum.holdings import QuorumHoldings
 from inturn.locks.quorum.lease import QuorumLease
 from inturn.process.process import read_token
@@ -33,7 +36,7 @@ AWAY_S = 5.0
 _OUTCOMES: dict[type[BaseException], str] = {
     LockTimeout: "timeout",
     StoreUnavailable: "unavailable",
-    AlreadyHeld: "own",
+    DeadlockDetected: "deadlock",
 }
 
 
@@ -61,7 +64,8 @@ class QuorumLock:
         self.renew = renew
         self._is_shared = isinstance(urls, QuorumHoldings)
         self._quorum = urls if isinstance(urls, QuorumHoldings) else QuorumHoldings(urls, namespace=namespace)
-        self._holds: dict[asyncio.Task[Any] | None, QuorumLease] = {}
+        self._holds: list[QuorumLease] = []
+        self._blocks: list[Block[QuorumLease]] = []
 
     async def acquire(self, blocking: bool | None = None, blocking_timeout: arguments.Seconds | None = None) -> bool:
         """Take the lock. Returns `False` if it was not granted in time; otherwise `lease` is what is held."""
@@ -77,8 +81,9 @@ class QuorumLock:
         return await self._take(self.wait_s)
 
     async def release(self) -> None:
-        """Release what this task holds. `NotHeld` if it holds nothing, `LeaseLost` if the lease was lost."""
-        lease = self._holds.pop(self.lease.task)
+        """Release what this object holds, whoever took it. `NotHeld` if that is nothing, `LeaseLost` if it was lost."""
+        lease = self.lease
+        self._holds.remove(lease)
         try:
             await lease.release()
         finally:
@@ -87,10 +92,17 @@ class QuorumLock:
     async def extend(self, additional_time: arguments.Seconds, replace_ttl: bool = False) -> bool:
         return await self.lease.extend(additional_time, replace_ttl)
 
+    async def locked(self) -> bool:
+        """Whether anyone holds it: a majority has voted for the same. `StoreUnavailable` if no majority answers."""
+        holder = await self._quorum.holder(self.name)
+        if isinstance(holder, str):
+            return bool(holder)
+        raise self._refused(holder, 0.0)
+
     @property
     def lease(self) -> QuorumLease:
-        """What this task holds; `NotHeld` if nothing."""
-        lease = self._holds.get(asyncio.current_task())
+        """What this object holds; `NotHeld` if nothing. If several tasks share it, what the current one took."""
+        lease = meant(self._live_holds(), this_task(), lambda lease: lease.flow)
         if lease is None:
             raise NotHeld(self.name)
         return lease
@@ -106,18 +118,27 @@ class QuorumLock:
     def remaining(self) -> float:
         return self.lease.remaining()
 
-    async def __aenter__(self) -> QuorumLease:
+    def __aenter__(self) -> Coroutine[Any, Any, QuorumLease]:
+        return self._enter(id(sys._getframe(1)))
+
+    def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Coroutine[Any, Any, None]:
+        return self._leave(id(sys._getframe(1)), error)
+
+    async def _enter(self, frame: int) -> QuorumLease:
         lease = await self.take()
-        lease.enter_body()
+        lease.held.enter_body()
+        self._blocks.append((frame, lease.flow, lease))
         return lease
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # the task that leaves has entered, so if there is only one hold, it is this task's
-        lease = self._holds.popitem()[1] if len(self._holds) == 1 else self._holds.pop(self.lease.task)
+    async def _leave(self, frame: int, error: BaseException | None) -> None:
+        lease = block.leave(self._blocks, frame, this_task)
+        if lease is None or lease not in self._holds:
+            raise NotHeld(self.name, "it was released inside its block")
+        self._holds.remove(lease)
         try:
-            is_ours = await lease.leave_body()
+            is_ours = await lease.held.leave_body()
             try:
                 await lease.release()
             except (LeaseLost, StoreUnavailable) as failure:
@@ -136,7 +157,7 @@ class QuorumLock:
             metrics.acquisitions.labels(_OUTCOMES.get(type(error), "cancelled")).inc()
             await self._rest()
             raise
-        self._holds[lease.task] = lease
+        self._holds = [*self._live_holds(), lease]
         waited_s = clock.now() - started_at
         metrics.acquired.inc()
         metrics.wait_seconds.observe(waited_s)
@@ -150,7 +171,8 @@ class QuorumLock:
             answer = await self._quorum.attempt(self.name, self.ttl_s, self.renew)
             if isinstance(answer, QuorumLease):
                 return answer
-            self._refuse_own(answer)
+            if wait_s is None:
+                self._refuse_own(answer)
             at = clock.now()
             left_s = float("inf") if wait_s is None else wait_s - (at - started_at)
             is_away = answer is not None and answer.is_away
@@ -162,11 +184,10 @@ class QuorumLock:
             pause_s = min(pause_s * 2, LAST_PAUSE_S)
 
     def _refuse_own(self, refusal: QuorumRefusal | None) -> None:
-        """Waiting for oneself would never end."""
-        task = asyncio.current_task()
+        """Waiting for what only this task can release would never end."""
         for lease in self._quorum.held(refusal.holders if refusal else ()):
-            if lease.task is task and not lease.is_over:
-                raise AlreadyHeld(self.name, lease.owner)
+            if lease.is_renewed and not lease.is_over and lease.is_body_here():
+                raise DeadlockDetected(self.name, [f"this task waits for {self.name!r}", "this task"])
 
     def _refused(self, refusal: QuorumRefusal | None, waited_s: float) -> LockTimeout | StoreUnavailable:
         error: LockTimeout | StoreUnavailable
@@ -182,10 +203,18 @@ class QuorumLock:
         error.__cause__ = next(iter(failures), None)
         return error
 
+    def __repr__(self) -> str:
+        state = repr(self._holds[-1]) if self._holds else "not held"
+        return f"<QuorumLock {self.name!r} ttl={self.ttl_s:g} wait={self.wait_s}: {state}>"
+
     async def _rest(self) -> None:
         """Closes our own connections when nothing is held any more."""
-        if not self._is_shared and not self._holds:
+        if not self._is_shared and not self._live_holds():
             await self._quorum.close()
+
+    def _live_holds(self) -> list[QuorumLease]:
+        """Without those that were given back by the lease itself."""
+        return [lease for lease in self._holds if not lease.is_released]
 
 
 class Quorum(QuorumHoldings):

@@ -13,13 +13,14 @@ from typing import Any, Protocol
 
 import hiredis
 
-from inturn import metrics
-from inturn.errors import NotReplicated, StoreUnavailable
+from inturn.errors import NotReplicated, SettingsError, StoreUnavailable
 from inturn.store import clock
+from inturn.store.failures import unavailable
+from inturn.store.lane import NotNow
 from inturn.store.protocol import Grant, Listener, Notice
 from inturn.store.redis import server_checks
 from inturn.store.redis.address import Address
-from inturn.store.redis.keys import Keys, copied, partition_of
+from inturn.store.redis.keys import Keys, copied, divided, partition_of
 from inturn.store.redis.link import Link, LinkLost, LinkRefused, Reply
 from inturn.store.redis.replies import read_notice
 from inturn.store.redis.scripts import Script
@@ -66,6 +67,8 @@ class Links:
         """The nodes of a cluster that are asked first; none if it is no cluster."""
         self._address = self._seeds[0] if self._seeds else address_of(url)
         self.place = f"the cluster of {self._address}" if self._seeds else str(self._address)
+        self._namespace = namespace
+        self._is_default_number = partitions is None
         self.partitions = partitions = partitions or (CLUSTER_PARTITIONS if self._seeds else 1)
         self.timeout_s = timeout_s
         self._allow_eviction = allow_eviction
@@ -115,13 +118,13 @@ class Links:
             self._newest = link
         return link
 
-    def _way_of(self, command: tuple[Any, ...]) -> Way:
+    def _way_of(self, command: tuple[Any, ...], pushes: bool) -> Way:
         """Returns the way to the server that has the key of a plain command."""
         if not self._seeds:
-            return self._link()
+            return self._link(pushes)
         at = 3 if command[0].upper() in ("EVAL", "EVALSHA") else 1
         key = command[at] if len(command) > at else ""
-        return self._cluster(asyncio.get_running_loop()).route_to(slot_of(key))
+        return self._cluster(asyncio.get_running_loop(), pushes).route_to(slot_of(key))
 
     def _cluster(self, loop: asyncio.AbstractEventLoop, pushes: bool = True) -> Cluster:
         known = self._links.get(loop)
@@ -174,12 +177,41 @@ class Calls(Links):
     async def check(self) -> list[str]:
         try:
             if self._seeds:
-                return await self._check_all()
-            link = self._link()
-            await link.open()
-            return await server_checks.examine(link, self._address, self._allow_eviction)
+                warnings = await self._check_all()
+            else:
+                link = self._link()
+                await link.open()
+                warnings = await server_checks.examine(link, self._address, self._allow_eviction)
         except LinkLost as error:
             raise StoreUnavailable(str(error)) from error
+        try:
+            await self.check_partitions()
+        except StoreUnavailable as error:
+            if not self._seeds:
+                raise
+            # other partitions can be used; the heartbeat looks again when this one has answered it
+            warnings.append(f"the number of partitions was not checked: {error}")
+        return warnings
+
+    async def check_partitions(self, pushes: bool = True) -> None:
+        """Raises `SettingsError` if this namespace is divided otherwise: then one lane could run two turns at once.
+
+        The first process records the number, for all that come after it.
+        """
+        key = divided(self._namespace)
+        if self._is_away(key, pushes, for_s=0.0):
+            raise StoreUnavailable(f"check at {self.place}: the node of partition 0 is away")
+        # mostly it is there, and can be read while the memory is full; if not, one of those who come now is the first
+        there = await self.command("GET", key, pushes=pushes)
+        if there is None:
+            there = await self.command("SET", key, self.partitions, "NX", "GET", pushes=pushes)
+        if there is not None and there != str(self.partitions).encode():
+            raise SettingsError(
+                server_checks.divided_otherwise(
+                    self.place, self._namespace, there.decode(errors="replace"), self.partitions,
+                    self._is_default_number, key,
+                )
+            )  # fmt: skip
 
     async def _check_all(self) -> list[str]:
         """Checks every master of a cluster. One that has just died may be replaced a moment later."""
@@ -210,10 +242,10 @@ class Calls(Links):
                 warnings += [f"a master was not checked: {error}" for error in away]
                 return warnings + server_checks.spread(self.place, len(masters), len(used), self.partitions)
 
-    async def command(self, *command: Any) -> Reply:
+    async def command(self, *command: Any, pushes: bool = True) -> Reply:
         """One plain command on keys that are shared with others. It may be sent twice."""
         gives_up_at = clock.now() + self.timeout_s
-        link = self._way_of(command)
+        link = self._way_of(command, pushes)
         name = Script(f"plain {command[0].lower()}")
         packed = hiredis.pack_command(command)
         failure: Exception | None = None
@@ -251,11 +283,14 @@ class Calls(Links):
         last_key: str | None = None,
         durable: bool | bytes = False,
         once: bool = False,
+        unsent: type[StoreUnavailable] = StoreUnavailable,
     ) -> tuple[Reply, float, int]:
         """Returns the reply, when the attempt that was answered was sent, and how many attempts it took.
 
         `fixed` begins with the prefix of the keys. `durable`: with `replicas=n` this returns when they have it, too
-        (a word: only if the reply begins with it). `once`: it is not repeated when the link is lost.
+        (a word: only if the reply begins with it). `once`: its caller has others to ask, so it is not repeated when the
+        link is lost, and a server that cannot run it now is not waited for (`NotNow`). `unsent`: what is raised if no
+        attempt was sent that may have run.
         """
         link = self._way(pushes, fixed[0])
         copies = self._copies if durable else None
@@ -296,10 +331,10 @@ class Calls(Links):
                 answer = link.send(packed, granted if granting else None)
                 reply = await (answer if sent_at < is_late_at else _in_time(answer, gives_up_at))
             except LinkRefused as error:
-                raise self._unavailable(script, str(error)) from error
+                raise self._unavailable(script, str(error), StoreUnavailable if attempts else unsent) from error
             except LinkLost as error:
                 failure, link = error, link.after(error)
-                if once and attempts:  # its caller has others to ask meanwhile
+                if once and attempts:
                     raise self._unavailable(script, str(error)) from error
             except TimeoutError:  # what was wrong before says more
                 failure = failure or TimeoutError("the reply did not come in time")
@@ -316,6 +351,8 @@ class Calls(Links):
                     except LinkLost as error:  # as if the reply had been lost: another server may not have it
                         failure = NotReplicated(f"{script.verb} at {self.place}: {error}")
                         await asyncio.sleep(0.05)
+                elif once and attempts == 1 and str(reply).partition(" ")[0] in _NOT_NOW:
+                    raise NotNow(f"{script.verb} at {self.place}: {reply}")
                 else:
                     failure = await self._refused(link, script, reply)
                     link = link.after(failure)
@@ -325,11 +362,12 @@ class Calls(Links):
                 if isinstance(failure, NotReplicated):
                     raise failure
                 why = f"no answer within {self.timeout_s:g} s: {failure}"
-                raise self._unavailable(script, why) from failure
+                raise self._unavailable(script, why, StoreUnavailable if attempts else unsent) from failure
 
-    def _unavailable(self, script: Script, why: str) -> StoreUnavailable:
-        metrics.store_failures.labels(script.verb).inc()
-        return StoreUnavailable(f"{script.verb} at {self.place}: {why}")
+    def _unavailable(
+        self, script: Script, why: str, kind: type[StoreUnavailable] = StoreUnavailable
+    ) -> StoreUnavailable:
+        return unavailable(script.verb, str(self.place), why, kind)
 
     async def _refused(self, link: Way, script: Script, reply: Reply) -> Exception:
         """The script did not run. Returns what the server said if it may run on another try, raises if not."""

@@ -94,6 +94,11 @@ def copied(prefix: str) -> str:
     return f"{prefix}copied"
 
 
+def divided(namespace: str) -> str:
+    """Into how many partitions the namespace is divided. All of them have a partition 0, where this is."""
+    return f"{namespace}:{{0}}:partitions"
+
+
 def partition_of(name: str, partitions: int) -> int:
     """The lane `<key>><handler>`, where sends of `<key>` go by default, lives in the partition of `<key>`."""
     return zlib.crc32(name.partition(">")[0].encode()) % partitions if partitions > 1 else 0

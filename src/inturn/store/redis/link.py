@@ -322,6 +322,19 @@ class Link(asyncio.Protocol):
         self.admit(reply)
         self.skew_s = int(reply[0]) + int(reply[1]) / 1e6 - (sent_at + clock.now()) / 2
 
+    async def identify(self) -> hiredis.ReplyError | None:
+        """Learns the run id of the server process, once for each connection. Returns why we may not know it."""
+        if self.run_id:
+            return None
+        info = await self.ask("INFO", "server")
+        if isinstance(info, hiredis.ReplyError):
+            return info
+        if not self.is_up:
+            raise LinkLost(f"{self._address} was lost while we asked who it is")
+        text = info.decode() if isinstance(info, bytes) else str(info)
+        self.run_id = next((line[7:] for line in text.splitlines() if line.startswith("run_id:")), "unknown")
+        return None
+
     def leave(self, why: str, moved_to: str | None = None) -> None:
         """This is not the server to ask: connects anew, perhaps elsewhere (`host:port`)."""
         if moved_to is not None:

@@ -28,17 +28,26 @@ def read_notice(text: bytes) -> Notice:
     return Notice("lost", name, token, why, int(fence))
 
 
-def edge_of(row: Any) -> Edge:
-    owner, name, token, arrival, age_ms, needs_all, blockers = row
-    return Edge(
-        owner=owner.decode(),
-        name=name.decode(),
-        token=token.decode(),
-        arrival=arrival,
-        age_ms=age_ms,
-        needs_all=bool(needs_all),
-        blockers=texts_of(blockers),
-    )
+def edges_of(reply: Any) -> list[Edge]:
+    """Waits for one name share their blockers, which are sent once."""
+    _, rows, locks = reply
+    blockers = {name: (texts_of(holders), texts_of(queue)) for name, holders, queue in locks}
+    found = []
+    for owner, name, token, arrival, age_ms, needs_all, ahead, reported, holder in rows:
+        holders, queue = ((holder.decode(),), ()) if holder else blockers[name]
+        found.append(
+            Edge(
+                owner=owner.decode(),
+                name=name.decode(),
+                token=token.decode(),
+                arrival=arrival,
+                age_ms=age_ms,
+                needs_all=bool(needs_all),
+                blockers=(*holders, *(other for other in queue[:ahead] if other != owner.decode())),
+                reported=reported,
+            )
+        )
+    return found
 
 
 def lock_view_of(name: str, reply: Any) -> LockView:
@@ -74,7 +83,7 @@ def word_of(mark: bytes) -> Literal["superseded", "cancelled"] | None:
 
 
 def messages_of(rows: Any) -> tuple[GivenMessage, ...]:
-    return tuple(GivenMessage(ident.decode(), body, waited_ms) for ident, body, waited_ms in rows)
+    return tuple(GivenMessage(ident.decode(), *rest) for ident, *rest in rows)
 
 
 def given_of(key: str, token: str, given: Any, sent_at: float, state: bytes | None = None) -> Given:

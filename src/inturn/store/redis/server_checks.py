@@ -74,3 +74,14 @@ def spread(place: str, masters: int, used: int, partitions: int) -> list[str]:
     where = f"the {partitions} partition(s) of this namespace are on {used} of them"
     advice = "a new namespace with more partitions (INTURN_PARTITIONS) uses them all"
     return [f"{place} has {masters} masters, and {where}; {advice}"]
+
+
+def divided_otherwise(place: str, namespace: str, there: str, ours: int, is_default: bool, key: str) -> str:
+    """Returns why a process must not use a namespace that has another number of partitions, and what to do."""
+    set_by = "the default of its URL" if is_default else "INTURN_PARTITIONS"
+    return (
+        f"the namespace {namespace!r} at {place} is divided into {there} partition(s), and this app into {ours} "
+        f"({set_by}): their turns of one key would run at the same time. Set INTURN_PARTITIONS={there} for all its "
+        "processes (redis:// has 1 by default, redis+cluster:// has 16), or take another INTURN_NAMESPACE. If nothing "
+        f"of the namespace is in use any more, delete the key {key!r}"
+    )

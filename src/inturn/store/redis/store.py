@@ -7,18 +7,21 @@ that are the same for all calls on one lock or lane, whose bytes are kept, then 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal
 
 from inturn.errors import SettingsError, StoreUnavailable
 from inturn.store import clock
+from inturn.store.failures import unavailable
 from inturn.store.lane import (
     Begun,
     Claimed,
     Commit,
     Ended,
     Failure,
+    Given,
     Left,
     NotAsked,
     Opening,
@@ -29,12 +32,13 @@ from inturn.store.lane import (
     Submitted,
 )
 from inturn.store.limits import MAX_PRIORITY
-from inturn.store.protocol import Acquired, Beat, Edge, Extended, HowToExtend, Notice, Released, Request
+from inturn.store.protocol import Acquired, Beat, Edge, Extended, HowToExtend, Notice, Released, Request, Wait
 from inturn.store.redis.calls import Calls
-from inturn.store.redis.link import LinkLost
+from inturn.store.redis.keys import Keys
+from inturn.store.redis.link import LinkLost, Reply
 from inturn.store.redis.replies import (
     dead_view_of,
-    edge_of,
+    edges_of,
     ended_of,
     given_of,
     lane_view_of,
@@ -45,7 +49,7 @@ from inturn.store.redis.replies import (
     texts_of,
     word_of,
 )
-from inturn.store.redis.scripts import load
+from inturn.store.redis.scripts import Script, load
 from inturn.store.redis.watch import MAX_PUBLISHED, Heard, Watch
 from inturn.store.views import DeadView, HandlerRow, LaneList, LaneRow, LaneView, LockView
 
@@ -57,8 +61,9 @@ _SUBMIT, _BEGIN, _LEAVE = load("lanes/submit"), load("lanes/begin"), load("lanes
 _COMMIT, _FAIL, _STEER = load("lanes/commit"), load("lanes/fail"), load("lanes/steer")
 _CANCEL, _CONFIRM, _ATTEND = load("lanes/cancel"), load("lanes/confirm"), load("lanes/attend")
 
-_CLAIM, _UNCLAIM, _UNWORK = load("workers/claim"), load("workers/unclaim"), load("workers/unwork")
-_BEAT, _DEPART = load("processes/beat"), load("processes/depart")
+_CLAIM, _CLAIM_LANE = load("workers/claim"), load("workers/claim_lane")
+_UNCLAIM, _UNWORK = load("workers/unclaim"), load("workers/unwork")
+_BEAT, _DEPART, _REPORT = load("processes/beat"), load("processes/depart"), load("processes/report")
 _FORWARDS, _TAKE = load("forward/forwards"), load("forward/take")
 
 _STOP, _RESUME, _CLEAR = load("admin/stop"), load("admin/resume"), load("admin/clear")
@@ -68,6 +73,9 @@ _DEAD, _REPLAY = load("admin/dead"), load("admin/replay")
 FORWARD_AT_ONCE = 100
 MAX_FORWARDS = 10
 """Batches of sends that one call brings, so that it ends however fast new ones come."""
+
+_extensions = itertools.count(1)
+"""Numbers the calls of `extend` in this process, so that an older one cannot undo a newer one."""
 
 
 class RedisStore(Calls):
@@ -106,21 +114,18 @@ class RedisStore(Calls):
 
     async def extend(self, name: str, token: str, how: HowToExtend, ms: int) -> Extended:
         keys = self._keys[self.partition_of(name)]
-        used, call_id = (keys.lock(name)[0], keys.processes, keys.due), secrets.token_hex(8)
-        reply, sent_at, _ = await self._run(_EXTEND, used, (keys.prefix, name), (token, how, ms, call_id))
+        used, order = (keys.lock(name)[0], keys.processes, keys.due), f"{next(_extensions):016d}"
+        reply, sent_at, _ = await self._run(_EXTEND, used, (keys.prefix, name), (token, how, ms, order))
         return Extended(reply[0].decode(), reply[1] if len(reply) > 1 else 0, sent_at)
 
-    async def force_release(self, name: str) -> int:
+    async def force_release(self, name: str, owner: str = "") -> int:
         keys = self._keys[self.partition_of(name)]
-        reply, _, _ = await self._run(_FORCE_RELEASE, keys.lock(name), (keys.prefix, name), ())
+        reply = await self._run_noted(_FORCE_RELEASE, keys, keys.lock(name), (keys.prefix, name), (owner,))
         return int(reply[1])
 
     async def edges(self, owners: Sequence[str]) -> list[Edge]:
-        found: list[Edge] = []
-        for keys in self._keys:
-            reply, _, _ = await self._run(_EDGES, (keys.waits,), (keys.prefix,), tuple(owners), pushes=False)
-            found += map(edge_of, reply[1])
-        return found
+        asked = (self._run(_EDGES, (keys.waits,), (keys.prefix,), tuple(owners), pushes=False) for keys in self._keys)
+        return [edge for reply, _, _ in await asyncio.gather(*asked) for edge in edges_of(reply)]
 
     async def names(self, limit: int) -> list[str]:
         found: list[str] = []
@@ -145,8 +150,8 @@ class RedisStore(Calls):
             (keys.prefix, key),
             (
                 message.ident, message.body, _rank(message.priority), message.ttl_ms, message.limit_ms,
-                message.late_ms, message.cap, message.busy, message.keep_ms, secrets.token_hex(4),
-                message.rule.text(), message.delay_ms, message.shares,
+                message.late_ms, message.cap, message.busy, message.keep_ms, secrets.token_hex(8),
+                self._note_ms, message.rule.text(), message.delay_ms, message.shares, message.group,
             ),
             last_key=keys.mark(key, message.ident),
             durable=True,
@@ -223,6 +228,7 @@ class RedisStore(Calls):
         return (
             "" if to == partition else to, send.key, send.ident, send.body, send.ttl_ms, send.limit_ms, send.keep_ms,
             1 if send.is_fresh else 0, _rank(send.priority), send.rule.text(), send.delay_ms, send.shares,
+            send.group,
         )  # fmt: skip
 
     async def fail(self, failure: Failure) -> Ended:
@@ -235,6 +241,7 @@ class RedisStore(Calls):
             (
                 failure.token, failure.fence, failure.how, failure.delay_ms, failure.error, failure.why, next_token,
                 _between_nuls(failure.can) if next_token else "", failure.attempts, failure.version, failure.have,
+                failure.state, failure.keep_ms,
             ),
         )  # fmt: skip
         return ended_of(key, next_token, reply, sent_at, attempts)
@@ -248,8 +255,7 @@ class RedisStore(Calls):
 
     async def cancel(self, key: str, ident: str, window_ms: int) -> Literal["cancelled", "begun", "ended"]:
         keys = self._keys[self.partition_of(key)]
-        mark = keys.mark(key, ident)
-        reply, _, _ = await self._run(_CANCEL, keys.lane(key), (keys.prefix, key), (ident, window_ms), last_key=mark)
+        reply = await self._run_noted(_CANCEL, keys, keys.lane(key), (keys.prefix, key), (ident, window_ms))
         status: Literal["cancelled", "begun", "ended"] = reply[0].decode()
         return status
 
@@ -281,17 +287,33 @@ class RedisStore(Calls):
         fixed = (keys.prefix, self.process, _between_nuls(can))
         varying = (call, count, self._note_ms)
         reply, sent_at, _ = await self._run(
-            _CLAIM, used, fixed, varying, last_key=keys.note(call), once=bool(self._seeds)
+            _CLAIM, used, fixed, varying, last_key=keys.note(call), once=bool(self._seeds), unsent=NotAsked
         )
         turns = [given_of(key.decode(), token.decode(), given, sent_at, state) for key, token, state, given in reply[2]]
         return Claimed(turns, reply[1])
 
+    async def claim_lane(self, call: str, can: Sequence[str], key: str) -> Given | None:
+        keys = self._keys[self.partition_of(key)]
+        reply, sent_at, _ = await self._run(
+            _CLAIM_LANE,
+            keys.lane(key),
+            (keys.prefix, key, self.process, _between_nuls(can)),
+            (call, self._note_ms),
+            last_key=keys.note(call),
+            unsent=NotAsked,
+        )
+        if reply[0] == b"none":
+            return None
+        return given_of(key, reply[1].decode(), reply[3], sent_at, reply[2])
+
     async def unclaim(self, partition: int, call: str) -> int:
         keys = self._keys[partition]
         used = (keys.lanes, keys.alarms, keys.fence, keys.processes, keys.era)
-        varying = (call, self._note_ms)
-        reply, _, _ = await self._run(_UNCLAIM, used, (keys.prefix,), varying, last_key=keys.note(call))
-        return int(reply[1])
+        varying, count, has_more = (call, self._note_ms), 0, True
+        while has_more:  # others are served in between
+            reply, _, _ = await self._run(_UNCLAIM, used, (keys.prefix,), varying, last_key=keys.note(call))
+            count, has_more = count + int(reply[1]), bool(reply[2])
+        return count
 
     async def unwork(self) -> None:
         for keys in self._keys:
@@ -305,7 +327,7 @@ class RedisStore(Calls):
         keys = self._keys[partition]
         if self._is_away(keys.prefix, pushes=False):
             # or the beats of all other partitions would wait for this one
-            raise StoreUnavailable(f"beat at {self.place}: the node of partition {partition} is away")
+            raise unavailable("beat", self.place, f"the node of partition {partition} is away")
         used = (
             keys.processes, keys.inbox(self.process), keys.names, keys.fence, keys.waits, keys.due, keys.era,
             keys.lanes, keys.alarms, keys.forwards, keys.workers,
@@ -324,6 +346,12 @@ class RedisStore(Calls):
             forwards=tuple(sorted(int(target) for target in forwards)),
         )
 
+    async def report(self, partition: int, waits: Sequence[Wait]) -> int:
+        keys = self._keys[partition]
+        words = tuple(word for wait in waits for word in wait)
+        reply, _, _ = await self._run(_REPORT, (keys.waits,), (keys.prefix,), words, pushes=False)
+        return int(reply[1])
+
     async def depart(self) -> None:
         for keys in self._keys:
             used = (keys.processes, keys.inbox(self.process), keys.workers)
@@ -336,7 +364,9 @@ class RedisStore(Calls):
         left, taken = self._keys[source], "0"
         used = (left.forward(target), left.forwards)
         for _ in range(MAX_FORWARDS):
-            reply, _, _ = await self._run(_FORWARDS, used, (left.prefix, target), (taken, FORWARD_AT_ONCE))
+            # they leave when their commit is as durable as was asked, or a failover could undo it behind them
+            at_once = taken, FORWARD_AT_ONCE
+            reply, _, _ = await self._run(_FORWARDS, used, (left.prefix, target), at_once, durable=b"forwards")
             sends = reply[1]
             if not sends:
                 return 0
@@ -373,17 +403,16 @@ class RedisStore(Calls):
 
     async def stop(self, key: str, how: Literal["paused", "parked"], why: str) -> None:
         keys = self._keys[self.partition_of(key)]
-        await self._run(_STOP, keys.lane(key), (keys.prefix, key), (how, why))
+        await self._run_noted(_STOP, keys, keys.lane(key), (keys.prefix, key), (how, why))
 
     async def resume(self, key: str) -> bool:
         keys = self._keys[self.partition_of(key)]
-        reply, _, attempts = await self._run(_RESUME, keys.lane(key), (keys.prefix, key), ())
-        return reply[0] == b"resumed" or attempts > 1
+        reply = await self._run_noted(_RESUME, keys, keys.lane(key), (keys.prefix, key), ())
+        return bool(reply[0] == b"resumed")
 
     async def clear(self, key: str) -> int:
         keys = self._keys[self.partition_of(key)]
-        note = keys.note(secrets.token_hex(8))
-        reply, _, _ = await self._run(_CLEAR, keys.lane(key), (keys.prefix, key), (self._note_ms,), last_key=note)
+        reply = await self._run_noted(_CLEAR, keys, keys.lane(key), (keys.prefix, key), ())
         return int(reply[1])
 
     async def dead(self, limit: int) -> list[DeadView]:
@@ -408,8 +437,8 @@ class RedisStore(Calls):
     async def _bring_back(self, key: str, ident: str, how: Literal["replay", "drop"]) -> bool:
         keys = self._keys[self.partition_of(key)]
         used = (keys.dead, keys.letters, keys.lanes, keys.fence, keys.processes, keys.alarms, keys.era)
-        reply, _, attempts = await self._run(_REPLAY, used, (keys.prefix, key), (ident, how))
-        return reply[0] == b"done" or attempts > 1
+        reply = await self._run_noted(_REPLAY, keys, used, (keys.prefix, key), (ident, how))
+        return bool(reply[0] == b"done")
 
     # -- watching ----------------------------------------------------------------------------------------------
 
@@ -458,6 +487,14 @@ class RedisStore(Calls):
                 "shares= needs one Redis server: on a cluster a plain key lives on another node than its lane, and the "
                 "two cannot change together"
             )
+
+    async def _run_noted(
+        self, script: Script, keys: Keys, used: tuple[str, ...], fixed: tuple[Any, ...], varying: tuple[Any, ...]
+    ) -> Reply:
+        """Runs a script that notes its answer, so that it acts once: see `lua/include/note.lua`."""
+        note = keys.note(secrets.token_hex(8))
+        reply, _, _ = await self._run(script, used, fixed, (*varying, self._note_ms), last_key=note)
+        return reply
 
     @property
     def _note_ms(self) -> int:

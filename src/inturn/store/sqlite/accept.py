@@ -47,6 +47,7 @@ def new_message(
     priority: int = 0,
     caller: str = "",
     rule: Rule = PLAIN,
+    group: str = "",
 ) -> Message:
     """A message that is not in the store yet. A higher priority has a lower rank."""
     return Message(
@@ -62,6 +63,7 @@ def new_message(
         caller=caller,
         rule_text=rule.text(),
         needs=f"@{rule.version}" if rule.version > 1 else "",
+        group=group,
     )
 
 

@@ -41,7 +41,7 @@ from inturn.store.views import DeadView, HandlerRow, LaneList, LaneRow, LaneView
 
 Place = Literal["running", "waiting", "delayed"]
 DEAD = "key, ident, body, attempts, accepted, died, errors"
-LETTER = "keep, number, key, ident, rank, body, attempts, ttl, time_limit, accepted, errors, rule, needs"
+LETTER = 'keep, number, key, ident, rank, body, attempts, ttl, time_limit, accepted, errors, rule, needs, "group"'
 
 
 def stop(tx: Transaction, key: str, how: Literal["paused", "parked"], why: str) -> None:
@@ -90,13 +90,13 @@ def replay(tx: Transaction, key: str, ident: str) -> bool:
     row = tx.one(f"DELETE FROM dead_letters WHERE key = ? AND ident = ? RETURNING {LETTER}", (key, ident))
     if row is None:
         return False
-    keep, *values, errors, rule, needs = row
+    keep, *values, errors, rule, needs, group = row
     lane = read_lane(tx, key) or Lane(key)
     left = persist_state(tx, key)
     lane.keep = max(lane.keep, left) or keep  # a state that was written since has its own time to live
     message = Message(*values)
     message.attempts, message.errors, message.is_open = 0, json.loads(errors), False
-    message.rule_text, message.needs = rule, needs
+    message.rule_text, message.needs, message.group = rule, needs, group
     tx.execute("DELETE FROM marks WHERE key = ? AND ident = ?", (key, ident))
     put(tx, lane, message)
     stir(tx, lane)
@@ -122,7 +122,7 @@ def lanes(tx: Transaction, limit: int) -> LaneList:
                 ident=lane.running if held else "",
                 stopped=lane.stopped,
                 why=lane.why,
-                ready=lane.ready,
+                ready=lane.ready.partition("\0")[0],
                 waiting=_waiting_in(tx, lane),
             )
         )
@@ -134,7 +134,8 @@ def lanes(tx: Transaction, limit: int) -> LaneList:
     handlers = [
         HandlerRow(name, ready, living.get(name, 0))
         for name, ready in tx.execute(
-            "SELECT name, (SELECT count(*) FROM lanes WHERE ready = name AND place > 0) FROM handlers ORDER BY name"
+            "SELECT name, (SELECT count(*) FROM lanes WHERE ready = name AND place > 0) + (SELECT count(*) FROM lanes "
+            "WHERE ready > name || char(0) AND ready < name || char(1) AND place > 0) FROM handlers ORDER BY name"
         )
     ]
     (in_use,) = tx.one("SELECT count(*) FROM lanes", ())
@@ -151,8 +152,8 @@ def lane(tx: Transaction, key: str, limit: int) -> LaneView:
     for lead in mailbox(tx, key, limit):
         messages += _burst_views(tx, lead, "waiting")
     delayed = tx.execute(
-        f"SELECT {MESSAGE} FROM messages INDEXED BY messages_by_ident WHERE key = ? AND delayed = 1 "
-        "ORDER BY after LIMIT ?",
+        f"SELECT {MESSAGE} FROM messages INDEXED BY delayed_of_lane WHERE key = ? AND delayed = 1 "
+        "ORDER BY after, number LIMIT ?",
         (key, limit),
     )
     messages += [_message_view(tx, message_of(row), "delayed") for row in delayed.fetchall()]
@@ -168,7 +169,7 @@ def lane(tx: Transaction, key: str, limit: int) -> LaneView:
         ident=lane.running if held else "",
         stopped=lane.stopped,
         why=lane.why,
-        ready=lane.ready,
+        ready=lane.ready.partition("\0")[0],
         waiting=_waiting_in(tx, lane),
         state=state,
         state_ttl_ms=ttl_ms,

@@ -37,11 +37,11 @@ def bury(tx: Transaction, lane: Lane, message: Message) -> None:
     """Out of the mailbox and into the dead letters."""
     take_out(tx, lane, message)
     tx.execute(
-        "INSERT INTO dead_letters VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO dead_letters VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             tx.tick(), tx.now, lane.keep, message.number, message.key, message.ident, message.rank, message.body,
             message.attempts, message.ttl, message.limit, message.accepted, json.dumps(message.errors),
-            message.rule_text, message.needs,
+            message.rule_text, message.needs, message.group,
         ),
     )  # fmt: skip
     tell_awaiting(tx, message.watchers, message.key, message.ident)
@@ -102,13 +102,19 @@ def wake(tx: Transaction, handler: str) -> None:
             return
 
 
-def stand_ready(tx: Transaction, lane: Lane, handler: str) -> None:
-    """Puts a free lane into the ready list of this handler, or ('') into none."""
-    if lane.ready == handler:
+def stand_ready(tx: Transaction, lane: Lane, ready: str) -> None:
+    """Puts a free lane into this ready list, or ('') into none.
+
+    Its group gets a place, if it has none: it may still have that of its last turn (see `claim`).
+    """
+    if lane.ready == ready:
         return
-    lane.ready, lane.place = handler, None
-    if handler:
+    lane.ready, lane.place = ready, None
+    if ready:
+        handler, _, group = ready.partition("\0")
         lane.place = tx.tick()
+        if group:
+            tx.execute("INSERT OR IGNORE INTO groups VALUES (?, ?, ?)", (handler, group, tx.tick()))
         tx.execute("INSERT OR IGNORE INTO handlers VALUES (?)", (handler,))
         wake(tx, handler)
 
@@ -218,7 +224,7 @@ def advance(tx: Transaction, lane: Lane) -> None:
             if waits_until > tx.now:
                 wait_until(tx, lane, waits_until, before, needs)
             else:
-                ready = needs
+                ready = message.list_of
             break
     stand_ready(tx, lane, ready)
     save_lane(tx, lane)

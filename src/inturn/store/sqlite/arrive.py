@@ -204,6 +204,7 @@ def deliver(tx: Transaction, lane: Lane, sends: Sequence[Send]) -> None:
                 limit=send.limit_ms,
                 priority=send.priority,
                 rule=send.rule,
+                group=send.group,
             )
             if send.delay_ms > 0:
                 must_stir = postpone(tx, target, message, send.keep_ms, send.delay_ms)

@@ -7,21 +7,25 @@ finds that out before every transaction.
 
 from __future__ import annotations
 
+import os
+import re
 import sqlite3
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 
 from inturn.errors import SettingsError
+from inturn.store.sqlite.write_ahead_log import DEFAULT_LIMIT_MIB, MIB
 
 DEFAULT_NAMESPACE = "inturn"
 _MEMORY = ":memory:"
 _SYNCHRONOUS = ("full", "normal", "off")
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 5
 APPLICATION_ID = 0x696E_7475  # "intu"
-_UPGRADES = ("lanes.sql", "policies.sql")
+_UPGRADES = ("lanes.sql", "policies.sql", "waits.sql", "groups.sql")
 """What turns version 1 into version 2, and so on."""
 
 _MEANING = {
@@ -49,14 +53,16 @@ class Address:
     path: Path | None
     namespace: str
     synchronous: str
+    log_limit: int
+    """How many bytes the write-ahead log may have."""
 
     @classmethod
     def from_url(cls, url: str, namespace: str) -> Address:
         """No message shows the URL itself: if it is wrong, anything may be in it, even a password."""
         location, _, query = url.removeprefix("sqlite://").partition("?")
-        synchronous = _read_query(query)
+        synchronous, log_limit = _read_query(query)
         if location.removeprefix("/") == _MEMORY:
-            return cls(None, namespace, synchronous)
+            return cls(None, namespace, synchronous, log_limit)
         if not location.startswith("/") or location == "/":
             raise SettingsError(
                 "the SQLite URL names no file: use sqlite:///relative.db, sqlite:////absolute.db or sqlite:///:memory:"
@@ -68,23 +74,27 @@ class Address:
             raise SettingsError(f"the folder {path.parent} does not exist: create it, or choose another")
         if namespace != DEFAULT_NAMESPACE:
             path = path.with_name(f"{path.stem}.{namespace}{path.suffix}")
-        return cls(path, namespace, synchronous)
+        return cls(path, namespace, synchronous, log_limit)
 
     def __str__(self) -> str:
         return _MEMORY if self.path is None else str(self.path)
 
 
-def _read_query(query: str) -> str:
+def _read_query(query: str) -> tuple[str, int]:
+    """How safely is written, and the limit of the log in bytes."""
     parameters = dict(parse_qsl(query, keep_blank_values=True))
     synchronous = parameters.pop("synchronous", "full").lower()
+    log_mib = parameters.pop("log_mib", str(DEFAULT_LIMIT_MIB))
     if parameters:
         unknown = ", ".join(sorted(parameters))
         raise SettingsError(
-            f"unknown parameter in the SQLite URL: {unknown} (there is only synchronous=full|normal|off)"
+            f"unknown parameter in the SQLite URL: {unknown} (there are synchronous=full|normal|off and log_mib=1...)"
         )
     if synchronous not in _SYNCHRONOUS:
         raise SettingsError(f"synchronous={synchronous!r}: use one of {', '.join(_SYNCHRONOUS)}")
-    return synchronous
+    if not re.fullmatch(r"[1-9][0-9]{0,6}", log_mib):
+        raise SettingsError(f"log_mib={log_mib!r}: use a whole number of MiB from 1 to 9999999")
+    return synchronous, int(log_mib) * MIB
 
 
 # -- opening ---------------------------------------------------------------------------------------------------
@@ -99,12 +109,18 @@ def is_busy(error: sqlite3.Error) -> bool:
     return code_of(error) == sqlite3.SQLITE_BUSY
 
 
+def is_full(error: sqlite3.Error) -> bool:
+    return code_of(error) == sqlite3.SQLITE_FULL
+
+
 def is_passing(error: BaseException) -> bool:
     return not isinstance(error, sqlite3.Error) or code_of(error) in _PASSING
 
 
 def explain(error: sqlite3.Error) -> str:
-    meaning = _MEANING.get(code_of(error))
+    # SQLite reports a full disk as a failing one where it makes the log's index longer
+    is_index = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_IOERR_SHMSIZE
+    meaning = _MEANING.get(sqlite3.SQLITE_FULL if is_index else code_of(error))
     return f"{error}" + (f" ({meaning})" if meaning else "")
 
 
@@ -113,6 +129,7 @@ def open_connection(address: Address) -> sqlite3.Connection:
     if sqlite3.sqlite_version_info < (3, 35):
         raise SettingsError(f"inturn needs SQLite >= 3.35; this Python has {sqlite3.sqlite_version}")
     connection = None
+    _make_private(address)
     try:
         # Only one thread at a time uses it: the writer's, or the one that forks and has stopped the writer.
         # The writer waits for a busy file itself, because SQLite's own pauses grow to 100 ms.
@@ -131,6 +148,16 @@ def open_connection(address: Address) -> sqlite3.Connection:
             raise SettingsError(f"{address}: {explain(error)}") from error
         raise
     return connection
+
+
+def _make_private(address: Address) -> None:
+    """A new file is for its owner only, whatever the umask: messages and states are in it. SQLite gives the log and its
+    index the rights of the file.
+    """
+    if address.path is not None and not address.path.exists():
+        # where this fails SQLite says why; another process may have just made the file
+        with suppress(OSError):
+            os.close(os.open(address.path, os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def _prepare(connection: sqlite3.Connection, address: Address) -> None:
@@ -186,11 +213,27 @@ def warnings(connection: sqlite3.Connection, address: Address) -> list[str]:
             f"{address} cannot use a write-ahead log (journal mode {mode!r}): is it on a network file "
             "system? Locks on such a file may not exclude anyone; use a local disk, or Redis"
         )
+    # not changed by us: whoever lets a group use the file has done so on purpose, and others may be meant as well
+    if address.path is not None and (open_files := [str(file) for file in _files(address.path) if _is_open(file)]):
+        found.append(
+            f"every user of this machine can read or write what is in {address}; "
+            f"if that is not meant: chmod o= {' '.join(open_files)}"
+        )
     if address.path is None:
         found.append("sqlite:///:memory: is seen by this process only and is gone with it")
     elif address.synchronous == "off":
         found.append(f"{address} is used with synchronous=off: a power cut can damage the file and lose every lock")
     return found
+
+
+def _files(path: Path) -> list[Path]:
+    """The database, its log, and the index of the log."""
+    return [path, Path(f"{path}-wal"), Path(f"{path}-shm")]
+
+
+def _is_open(file: Path) -> bool:
+    """Whether everybody may use it."""
+    return file.exists() and bool(file.stat().st_mode & 0o007)
 
 
 class SameFile:

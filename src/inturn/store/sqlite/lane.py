@@ -52,7 +52,7 @@ class Message:
 
     `together`: the other idents of the burst that it leads; `is_open`: more may join it; `needs`: '' or '@' and the
     version of its handler; `cuts`: interrupts in a row; `keep`: the ttl of the state, while it is delayed; `watchers`:
-    the processes that await its result.
+    the processes that await its result; `group`: '' or with whom its lane takes turns.
     """
 
     number: int
@@ -77,6 +77,12 @@ class Message:
     cuts: int = 0
     keep: int = 0
     delayed: bool = False
+    group: str = ""
+
+    @property
+    def list_of(self) -> str:
+        """The ready list of a lane whose next message this is."""
+        return f"{self.handler}{self.needs}\0{self.group}" if self.group else self.handler + self.needs
 
     @property
     def handler(self) -> str:
@@ -93,7 +99,8 @@ LANE = (
 )
 MESSAGE = (
     "number, key, ident, rank, body, attempts, ttl, time_limit, accepted, after, late, coalesce(caller, ''), errors, "
-    "watchers, waits, rule, together, open, needs, cuts, keep, delayed"
+    "watchers, waits, rule, together, open, needs, cuts, keep, delayed, "
+    '"group"'
 )
 ERRORS, TOGETHER = 12, 16
 
@@ -167,7 +174,7 @@ def message_of(row: Row) -> Message:
 
 def save_message(tx: Transaction, message: Message) -> None:
     tx.execute(
-        "INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+        "INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
         "ON CONFLICT (number) DO UPDATE SET rank = excluded.rank, attempts = excluded.attempts, "
         "accepted = excluded.accepted, after = excluded.after, late = excluded.late, errors = excluded.errors, "
         "watchers = excluded.watchers, waits = excluded.waits, together = excluded.together, open = excluded.open, "
@@ -177,7 +184,7 @@ def save_message(tx: Transaction, message: Message) -> None:
             message.limit, message.accepted, message.after, message.late, message.caller or None,
             json.dumps(message.errors), message.watchers, message.waits, message.rule_text,
             json.dumps(message.together) if message.together else "", message.is_open, message.needs, message.cuts,
-            message.keep, message.delayed,
+            message.keep, message.delayed, message.group,
         ),
     )  # fmt: skip
 
@@ -276,7 +283,7 @@ def release_unseen(tx: Transaction, lane: Lane, lead: Message, have: int) -> Non
 
 def seen(tx: Transaction, message: Message) -> GivenMessage:
     """One message, as its handler gets it."""
-    return GivenMessage(message.ident, message.body, tx.now - message.accepted)
+    return GivenMessage(message.ident, message.body, tx.now - message.accepted, message.accepted)
 
 
 def given(tx: Transaction, lane: Lane, lead: Message, state: bytes | None = None) -> Given:

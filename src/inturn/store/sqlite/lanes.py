@@ -95,6 +95,7 @@ def submit(tx: Transaction, message: Submission) -> Submitted:
         limit=message.limit_ms,
         priority=message.priority,
         rule=message.rule,
+        group=message.group,
     )
     new.late = tx.now + delay_ms + message.late_ms if message.late_ms > 0 else 0
     if delay_ms > 0:
@@ -257,7 +258,7 @@ def commit(tx: Transaction, commit: Commit) -> Ended:
 
 
 def fail(tx: Transaction, failure: Failure) -> Ended:
-    """A turn of a submitted message ends with nothing done."""
+    """A turn of a submitted message ends with nothing done, but for the state that a dead letter may leave."""
     key, token, fence, how, have = failure.key, failure.token, failure.fence, failure.how, failure.have
     next_token, error, why = failure.next_token, failure.error, failure.why
     lane = read_lane(tx, key)
@@ -277,10 +278,15 @@ def fail(tx: Transaction, failure: Failure) -> Ended:
     end_lease(lane)
     if how != "back":
         lane.cuts = message.cuts = 0
+    if failure.attempts:
+        message.attempts = failure.attempts
     if how == "dead":
         have = 1  # a burst is split before it dies, so only the lead is at fault here
     if have:
         release_unseen(tx, lane, message, have)
+    if failure.state:
+        write_state(tx, key, failure.state, None)
+        lane.keep = failure.keep_ms
     if how == "dead":
         bury(tx, lane, message)
     elif how == "split":

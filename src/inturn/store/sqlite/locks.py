@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Literal
 
-from inturn.store.limits import MAX_AHEAD, MAX_WAITERS
+from inturn.store.limits import MAX_AHEAD, MAX_HOLDERS, MAX_WAITERS, PLACE_LIVES_MS
 from inturn.store.protocol import Acquired, Edge, Extended, HowToExtend, Released, Request
+from inturn.store.sqlite.lane import has_message, is_leased, read_lane
 from inturn.store.sqlite.settle import (
     GRANT,
     PLACE,
@@ -170,46 +172,76 @@ def extend(tx: Transaction, name: str, token: str, how: HowToExtend, ms: int) ->
     return Extended("extended", life_left(tx, ends), tx.sent_at)
 
 
-def force_release(tx: Transaction, name: str) -> int:
-    """Takes a lock away from all its holders, and grants it to the next in the queue."""
+def force_release(tx: Transaction, name: str, owner: str) -> int:
+    """Takes a lock away from all its holders, or gives back the oldest hold of an owner, and grants to the queue."""
     lock = lock_named(tx, name)
     if lock is None:
         return 0
-    grants = grants_of(tx, name)
-    for grant in grants:
-        take_away(tx, lock, grant, "released by force")
-    settle(tx, lock, None)
-    return len(grants)
+    held = grants_of(tx, name)
+    if owner:
+        its = [grant for grant in held if grant.owner == owner and tx.now < grant_ends(tx, grant)]
+        held = sorted(its, key=lambda grant: grant.fence)[:1]
+    for grant in held:
+        take_away(tx, lock, grant, "released by its owner elsewhere" if owner else "released by force")
+    if held:
+        settle(tx, lock, None)
+    return len(held)
 
 
 def edges(tx: Transaction, owners: Sequence[str]) -> list[Edge]:
-    """What each of these owners waits for, and who is in the way."""
-    found = []
-    for owner in owners:
-        places = tx.execute(
-            f"SELECT name, {PLACE} FROM places WHERE owner = ? ORDER BY token, name", (owner,)
-        ).fetchall()
-        for name, *values in places:
-            place = PlaceRow(*values)
-            lock = lock_named(tx, name)
-            needs_all = lock is not None and place.weight == lock.capacity
-            blockers = [grant.owner for grant in grants_of(tx, name)]
-            for ahead in queue_of(tx, name, MAX_AHEAD):
-                if ahead.token == place.token:
-                    break
-                blockers.append(ahead.owner)
-            age_ms = tx.now - place.since
-            found.append(
-                Edge(
-                    owner=owner,
-                    name=name,
-                    token=place.token,
-                    arrival=place.arrival,
-                    age_ms=age_ms,
-                    needs_all=needs_all,
-                    blockers=tuple(blockers),
-                )
+    """What each of these nodes (owners of locks, tokens of turns) waits for, and who is in the way."""
+    found: list[Edge] = []
+    locks: dict[str, tuple[Lock | None, list[GrantRow], list[PlaceRow]]] = {}
+
+    def wait_for_lock(owner: str, name: str, token: str, reported: int) -> None:
+        if name not in locks:  # read once: thousands may wait for the same name
+            locks[name] = lock_named(tx, name), grants_of(tx, name), queue_of(tx, name, MAX_AHEAD)
+        lock, grants, queue = locks[name]
+        row = tx.one(f"SELECT {PLACE} FROM places WHERE token = ? AND name = ?", (token, name))
+        # of more holders than this we do not know which ones matter, so nobody is said to be stuck behind them
+        if row is None or lock is None or len(grants) > MAX_HOLDERS:
+            return
+        place = PlaceRow(*row)
+        holders = ("" if grant.ends else grant.owner for grant in grants)  # what ends by itself is nobody's
+        ahead = takewhile(lambda other: other.token != token, queue)
+        found.append(
+            Edge(
+                owner=owner,
+                name=name,
+                token=token,
+                arrival=place.arrival,
+                age_ms=tx.now - place.since,
+                needs_all=place.weight == lock.capacity,
+                blockers=(*holders, *(other.owner for other in ahead if other.owner != owner)),
+                reported=reported,
             )
+        )
+
+    def wait_for_lane(owner: str, key: str, token: str, ident: str, arrival: int, reported: int) -> None:
+        lane = read_lane(tx, key)
+        if (
+            lane
+            and is_leased(tx, lane)
+            and lane.holder != token
+            and (lane.running == ident or has_message(tx, key, ident))
+        ):
+            # those ahead in the mailbox wait for the holder too
+            age_ms, blockers = tx.now - arrival // 1000, (lane.holder,)
+            found.append(Edge(owner, key, token, arrival, age_ms, needs_all=True, blockers=blockers, reported=reported))
+
+    for owner in owners:
+        places = tx.execute("SELECT name, token FROM places WHERE owner = ? ORDER BY token, name", (owner,))
+        for name, token in places.fetchall():
+            wait_for_lock(owner, name, token, 0)
+        waits = tx.execute(
+            "SELECT token, name, ident, arrival, reported FROM awaits WHERE node = ? AND reported > ?",
+            (owner, tx.now - PLACE_LIVES_MS),
+        )
+        for token, name, ident, arrival, reported in waits.fetchall():
+            if ident:
+                wait_for_lane(owner, name, token, ident, arrival, reported)
+            else:
+                wait_for_lock(owner, name, token, reported)
     return found
 
 

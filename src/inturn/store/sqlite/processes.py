@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from inturn.store.limits import INBOX_LIVES_MS, MAX_DUE, MAX_NOTICES, MAX_SWEPT, PROCESS_LIVES_MS
-from inturn.store.protocol import Beat, Notice
+from inturn.store.limits import INBOX_LIVES_MS, MAX_DUE, MAX_NOTICES, MAX_SWEPT, PLACE_LIVES_MS, PROCESS_LIVES_MS
+from inturn.store.protocol import Beat, Notice, Wait
 from inturn.store.sqlite.advance import advance
 from inturn.store.sqlite.arrive import arrive_due
 from inturn.store.sqlite.due import advance_due, bury_late, lanes_due
@@ -60,6 +60,18 @@ def beat(tx: Transaction, process: str, noted: Sequence[Notice]) -> Beat:
     )
 
 
+def report(tx: Transaction, waits: Sequence[Wait]) -> int:
+    """A process says what its turns, and its owners of locks, wait for. It says so again while that lasts."""
+    for node in {wait.node for wait in waits}:
+        tx.execute("DELETE FROM awaits WHERE node = ?", (node,))
+    for wait in waits:
+        if wait.token:
+            arrival = wait.arrival or tx.now_us - wait.age_ms * 1000
+            row = (wait.node, wait.token, wait.name, wait.ident, arrival, tx.now)
+            tx.execute("INSERT INTO awaits VALUES (?, ?, ?, ?, ?, ?)", row)
+    return tx.now_us
+
+
 def depart(tx: Transaction, process: str) -> None:
     """A process closes in good order. It holds nothing any more."""
     tx.remove_process(process)
@@ -96,6 +108,7 @@ def _clear_away(tx: Transaction) -> None:
     tx.execute("DELETE FROM inbox WHERE told < ?", (tx.now - INBOX_LIVES_MS,))
     tx.execute("DELETE FROM lost WHERE until <= ?", (tx.now,))
     tx.execute("DELETE FROM claims WHERE until <= ?", (tx.now,))
+    tx.execute("DELETE FROM awaits WHERE reported <= ?", (tx.now - PLACE_LIVES_MS,))
     tx.execute(
         "DELETE FROM states WHERE key IN (SELECT key FROM states WHERE until <= ? ORDER BY until LIMIT ?)",
         (tx.now, MAX_EXPIRED),

@@ -1,6 +1,6 @@
 """The store on SQLite: each verb is one function of a transaction, run by the writer thread of this process.
 
-A call that is not begun within its deadline changes nothing. What was answered is on the disk, unless the URL says
+A call whose time is up before it is begun changes nothing. What was answered is on the disk, unless the URL says
 otherwise (`synchronous=`). Each verb is in the module that is named as the folder of its Lua script.
 """
 
@@ -20,6 +20,7 @@ from inturn.store.lane import (
     Commit,
     Ended,
     Failure,
+    Given,
     Left,
     Opening,
     Outcome,
@@ -27,7 +28,7 @@ from inturn.store.lane import (
     Submission,
     Submitted,
 )
-from inturn.store.protocol import Acquired, Beat, Edge, Extended, HowToExtend, Listener, Notice, Released, Request
+from inturn.store.protocol import Acquired, Beat, Edge, Extended, HowToExtend, Listener, Notice, Released, Request, Wait
 from inturn.store.sqlite import admin, connection, lanes, locks, processes, watch, workers
 from inturn.store.sqlite.accept import SHARES_NEEDS_REDIS
 from inturn.store.sqlite.calls import Calls, Job
@@ -76,6 +77,9 @@ class SqliteStore:
     async def check(self) -> list[str]:
         return await self._call(self._warnings)
 
+    async def check_partitions(self, pushes: bool = True) -> None:
+        """There is one, whatever others ask for."""
+
     def _warnings(self, tx: Transaction) -> list[str]:
         return connection.warnings(tx.connection, self._address)
 
@@ -93,8 +97,8 @@ class SqliteStore:
     async def extend(self, name: str, token: str, how: HowToExtend, ms: int) -> Extended:
         return await self._call(locks.extend, name, token, how, ms)
 
-    async def force_release(self, name: str) -> int:
-        return await self._call(locks.force_release, name)
+    async def force_release(self, name: str, owner: str = "") -> int:
+        return await self._call(locks.force_release, name, owner)
 
     async def edges(self, owners: Sequence[str]) -> list[Edge]:
         return await self._call(locks.edges, owners)
@@ -143,6 +147,9 @@ class SqliteStore:
     async def claim(self, call: str, can: Sequence[str], count: int, partition: int = 0) -> Claimed:
         return await self._call(workers.claim, self.process, call, can, count)
 
+    async def claim_lane(self, call: str, can: Sequence[str], key: str) -> Given | None:
+        return await self._call(workers.claim_lane, self.process, call, can, key)
+
     async def unclaim(self, partition: int, call: str) -> int:
         return await self._call(workers.unclaim, call)
 
@@ -153,6 +160,9 @@ class SqliteStore:
 
     async def beat(self, partition: int, noted: Sequence[Notice]) -> Beat:
         return await self._call(processes.beat, self.process, noted)
+
+    async def report(self, partition: int, waits: Sequence[Wait]) -> int:
+        return await self._call(processes.report, waits)
 
     async def depart(self) -> None:
         self.watchers.clear()  # otherwise we would register them again
@@ -226,7 +236,7 @@ class SqliteStore:
             calls = self._calls[loop] = Calls(str(self._address), self._put, self.timeout_s)
         return cast(Answer, await calls.send(verb, args))
 
-    def _put(self, jobs: list[Job]) -> None:
+    def _put(self, jobs: list[Job]) -> Writer:
         # under the lock, so that nothing is put into a writer that was told to stop
         with self._starting:
             if self.writer is None:
@@ -239,6 +249,7 @@ class SqliteStore:
                     watchers=self.watchers,
                 )
             self.writer.put(jobs)
+            return self.writer
 
     def _tell(self, notice: Notice) -> None:
         """Finds the listener anew for each notice: another may be set while the writer runs."""

@@ -6,12 +6,12 @@ import json
 from collections.abc import Sequence
 
 from inturn.store.lane import Claimed, Given
-from inturn.store.limits import CLAIM_NOTE_MS
-from inturn.store.sqlite.advance import advance, end_lease, stop_yielding
+from inturn.store.limits import BEHIND_MS, CLAIM_NOTE_MS, MAX_DUE
+from inturn.store.sqlite.advance import advance, end_lease, stand_ready, stop_yielding
 from inturn.store.sqlite.arrive import arrive_due
 from inturn.store.sqlite.due import advance_due, bury_late, lanes_due
 from inturn.store.sqlite.give import give_next
-from inturn.store.sqlite.lane import LANE, Lane, given, put, read_lane, read_state, running_message
+from inturn.store.sqlite.lane import LANE, Lane, given, is_leased, put, read_lane, read_state, running_message
 from inturn.store.sqlite.transaction import Transaction
 
 WORKER_EXPECTS_S = 3.0
@@ -21,6 +21,7 @@ WORKER_EXPECTS_S = 3.0
 def claim(tx: Transaction, process: str, call: str, can: Sequence[str], count: int) -> Claimed:
     """Leases up to `count` ready lanes to a worker, each with its next message and its state."""
     turns: list[Given] = []
+    empties: list[str] = []
     tx.seen_now(process)
     note = tx.one("SELECT turns FROM claims WHERE call = ? AND until > ?", (call, tx.now))
     if note:  # a repeat gets what was given the first time, as far as it is still leased to it
@@ -40,7 +41,7 @@ def claim(tx: Transaction, process: str, call: str, can: Sequence[str], count: i
     while has_more and len(turns) < count:
         has_more = False
         for handler in can:  # one lane of each handler, then the next round
-            lane = _first_ready(tx, handler) if len(turns) < count else None
+            lane = _next_ready(tx, handler, empties) if len(turns) < count else None
             if lane:
                 has_more = True
                 lane.ready, lane.place = "", None
@@ -53,13 +54,54 @@ def claim(tx: Transaction, process: str, call: str, can: Sequence[str], count: i
         for handler in can:
             tx.execute("INSERT INTO idle VALUES (?, ?, ?)", (handler, tx.tick(), process))
         tx.expects_until = max(tx.expects_until, tx.sent_at + WORKER_EXPECTS_S)
-    soonest = lanes_due(tx)
+    soonest = lanes_due(tx) if len(empties) < MAX_DUE else tx.now
     return Claimed(turns, -1 if soonest is None else max(0, soonest - tx.now))
 
 
-def _first_ready(tx: Transaction, handler: str) -> Lane | None:
-    row = tx.one(f"SELECT {LANE} FROM lanes WHERE ready = ? AND place > 0 ORDER BY place LIMIT 1", (handler,))
+def _next_ready(tx: Transaction, handler: str, empties: list[str]) -> Lane | None:
+    """The next lane of this handler. Groups take turns: one that has had a turn stands behind all that come within
+    `BEHIND_MS`, and keeps that place although it may have no more lanes: it would come back to a better one.
+    """
+    while len(empties) < MAX_DUE:
+        lane = _first_ready(tx, handler)
+        group = tx.one("SELECT name, place FROM groups WHERE handler = ? ORDER BY place LIMIT 1", (handler,))
+        if group is None or (lane is not None and lane.place is not None and lane.place < group[1]):
+            return lane
+        name = group[0]
+        lane = _first_ready(tx, f"{handler}\0{name}")
+        if lane is not None:
+            place = tx.tick() + BEHIND_MS * 1000
+            tx.execute("UPDATE groups SET place = ? WHERE handler = ? AND name = ?", (place, handler, name))
+            return lane
+        tx.execute("DELETE FROM groups WHERE handler = ? AND name = ?", (handler, name))
+        empties.append(name)
+    return None
+
+
+def _first_ready(tx: Transaction, ready: str) -> Lane | None:
+    row = tx.one(f"SELECT {LANE} FROM lanes WHERE ready = ? AND place > 0 ORDER BY place LIMIT 1", (ready,))
     return Lane(*row) if row else None
+
+
+def claim_lane(tx: Transaction, process: str, call: str, can: Sequence[str], key: str) -> Given | None:
+    """Leases this lane, if it is ready, to a process that waits for something in it: as a claim of that lane alone."""
+    token = f"{call}.1"
+    tx.seen_now(process)
+    lane, what = read_lane(tx, key), None
+    if tx.one("SELECT 1 FROM claims WHERE call = ? AND until > ?", (call, tx.now)):
+        # a repeat gets what was given the first time, if it is still leased to it
+        if lane and lane.holder == token:
+            what = given(tx, lane, running_message(tx, lane))
+    else:
+        if lane and not is_leased(tx, lane):
+            advance(tx, lane)  # its last holder may be gone, or its time may have come
+            lane = read_lane(tx, key)
+        if lane and not lane.holder and lane.ready.partition("\0")[0] in can:
+            stand_ready(tx, lane, "")
+            what = give_next(tx, lane, token, can)
+        pairs = json.dumps([(key, token)] if what else [])
+        tx.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", (call, pairs, tx.now + CLAIM_NOTE_MS))
+    return None if what is None else what._replace(state=read_state(tx, key))
 
 
 def unclaim(tx: Transaction, call: str) -> int:

@@ -1,7 +1,7 @@
 """The one thread of a process that uses the database: calls that wait together are committed together.
 
 A batch is one transaction. If anything in it fails, it is rolled back and its calls are run one by one, so that only
-the call that fails gets the error. A call whose deadline has passed is not begun. Answers and notices go out after the
+the call that fails gets the error. A call whose time is up is not begun. Answers and notices go out after the
 commit: if the process dies before the commit, nothing has happened; if it dies after it, the callers died with it.
 """
 
@@ -25,10 +25,11 @@ from inturn.store import clock
 from inturn.store.protocol import Notice
 from inturn.store.sqlite import lanes, locks, workers
 from inturn.store.sqlite.calls import Job
-from inturn.store.sqlite.connection import Address, SameFile, explain, is_busy, is_passing, open_connection
+from inturn.store.sqlite.connection import Address, SameFile, explain, is_busy, is_full, is_passing, open_connection
 from inturn.store.sqlite.inbox import Inbox
 from inturn.store.sqlite.transaction import Transaction, WallClock
 from inturn.store.sqlite.watch import Relay, Watchers
+from inturn.store.sqlite.write_ahead_log import WriteAheadLog
 
 log = logging.getLogger("inturn.store")
 
@@ -40,7 +41,9 @@ MAX_PAUSE_S = 0.005
 END_WITHIN_S = 1.0
 """How long the end of the interpreter waits for a writer."""
 
-_GIVING = (locks.acquire, lanes.begin, workers.claim)
+_GIVING = (locks.acquire, lanes.begin, workers.claim, workers.claim_lane)
+_BEGINNING = frozenset({*_GIVING, lanes.submit})
+"""What makes more work: refused first when the log becomes too long."""
 
 
 def is_moot(job: Job) -> bool:
@@ -72,10 +75,11 @@ class Writer:
         self._is_stopping = False
         self._connection: sqlite3.Connection | None = None
         self._file = SameFile(address.path)
+        self._log = WriteAheadLog(address.path, address.log_limit)
         self._using = threading.Lock()
         """Held while the connection is used."""
-        self._obstacle: sqlite3.Error | None = None
-        """Why the last attempt could not commit."""
+        self.obstacle: sqlite3.Error | None = None
+        """Why the last attempt could not commit: another process has the file."""
         self._relay = Relay(str(address), process, timeout_s, watchers)
         self._inbox = Inbox(process, self._relay)
         self._thread = threading.Thread(target=self._main, name="inturn-sqlite", daemon=True)
@@ -158,7 +162,7 @@ class Writer:
 
     def _try(self, jobs: list[Job]) -> tuple[list[Job], Exception | None]:
         """All jobs in one transaction, or none: then this returns the jobs that were in it, and the failure."""
-        started_at = clock.now()
+        started_at, is_second = clock.now(), False
         while True:
             jobs = self._still_wanted(jobs)
             if not jobs:
@@ -167,15 +171,18 @@ class Writer:
                 with self._using:
                     tx = self._transact(jobs)
             except sqlite3.Error as error:
+                if is_full(error) and not is_second and self._make_room():
+                    is_second = True
+                    continue
                 if not is_busy(error):
                     return jobs, error
-                self._obstacle = error
+                self.obstacle = error
                 waited_s = clock.now() - started_at
                 time.sleep(min(max(MIN_PAUSE_S, waited_s / 100), MAX_PAUSE_S))
             except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets it
                 return jobs, error
             else:
-                self._obstacle = None
+                self.obstacle = None
                 self._inbox.committed(tx)
                 for key, text in tx.heard:
                     self._watchers.hear(key, text)
@@ -184,14 +191,14 @@ class Writer:
                 return [], None
 
     def _still_wanted(self, jobs: list[Job]) -> list[Job]:
-        at, obstacle = clock.now(), self._obstacle
-        if min(job.deadline for job in jobs) > at:
+        at = clock.now()
+        over = [job for job in jobs if job.is_over(at)]
+        if not over:
             return jobs
-        for job in jobs:
-            if job.deadline <= at:
-                why = explain(obstacle) if obstacle else "other calls used up the time"
-                job.fail(f"stale, not begun within {self._timeout_s:g} s: {why}", obstacle)
-        return [job for job in jobs if job.deadline > at]
+        for job in over:
+            if not job.is_given_up:
+                job.fail_overdue(self._timeout_s, self.obstacle)
+        return [job for job in jobs if job not in over]
 
     def _transact(self, jobs: list[Job]) -> Transaction:
         self._file.check()
@@ -199,12 +206,16 @@ class Writer:
         if connection is None:
             connection = self._connection = open_connection(self._address)
             self._file.was_opened()
+            self._log.was_opened(connection)
+        self._log.check(connection, is_begin=any(job.verb in _BEGINNING for job in jobs))
         try:
             connection.execute("BEGIN IMMEDIATE")
             tx = Transaction(connection, self._process, self._wall)
             self._relay.meet(tx)
             for job in jobs:
-                job.answer = job.verb(tx, *job.args)
+                job.is_begun = True
+                if not job.is_given_up:
+                    job.answer = job.verb(tx, *job.args)
             tx.end()
         except BaseException as error:
             try:
@@ -215,6 +226,11 @@ class Writer:
                     self._close()
             raise
         return tx
+
+    def _make_room(self) -> bool:
+        """The disk is full. It may be our own log that fills it, behind a reader that has gone since."""
+        with self._using:
+            return self._connection is not None and self._log.shorten(self._connection)
 
     def _fail(self, jobs: list[Job], failure: Exception | None) -> None:
         for job in jobs:

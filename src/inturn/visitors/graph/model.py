@@ -1,6 +1,7 @@
 """What a graph is made of: nodes of seven types, and edges. Every `Graph` that exists can be walked.
 
-`load_graph` reads a graph. It reports every problem at once, each with the node that it is about.
+`load_graph` reads a graph. It reports the first `MAX_PROBLEMS` problems at once, each with the node that it is about.
+Sizes are checked first, so that what is wrong with a huge graph is known soon.
 """
 
 from __future__ import annotations
@@ -9,19 +10,27 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import chain, islice
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError, model_validator
 
 from inturn.agents import storable
 from inturn.errors import DefinitionError
 from inturn.visitors.patch import is_same
-from inturn.workflows.definition.patterns import BadPattern, compiled
+from inturn.workflows.definition.patterns import MAX_SIZE, BadPattern, compiled, expanded_size
 
 MAX_NODES = 500
+MAX_EDGES = 10 * MAX_NODES
 MAX_CASES = 10
 MAX_ARGUMENTS = 64 * 1024
 MAX_PATTERN = 500
+MAX_PATTERNS = 5000
+"""What all regular expressions of a graph may unfold to together: they are compiled when the graph is loaded."""
+MAX_PROBLEMS = 50
+MAX_ENTRIES = 16
+"""Fields that a node or an edge may have: more than any has, so that what is unknown can still be named."""
+MAX_SHOWN = 80
 DEFAULT = "default"
 
 NodeId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
@@ -128,7 +137,7 @@ class Graph(_Part):
     """Nodes, and the edges between them."""
 
     nodes: tuple[Node, ...] = Field(min_length=1, max_length=MAX_NODES, description="The nodes, in any order.")
-    edges: tuple[Edge, ...] = Field((), max_length=10 * MAX_NODES, description="The edges, in any order.")
+    edges: tuple[Edge, ...] = Field((), max_length=MAX_EDGES, description="The edges, in any order.")
 
     @model_validator(mode="after")
     def _can_be_walked(self) -> Graph:
@@ -153,54 +162,111 @@ class Graph(_Part):
         return self._targets[node_id, label]
 
 
+_node: TypeAdapter[Node] = TypeAdapter(Node)
+_edge: TypeAdapter[Edge] = TypeAdapter(Edge)
+
+
 def load_graph(given: Mapping[str, Any] | str | bytes) -> Graph:
-    """Makes a graph from JSON text or from parsed JSON. Raises `DefinitionError`, which names every wrong node."""
+    """Makes a graph from JSON text or from parsed JSON. Raises `DefinitionError`, which names the wrong nodes."""
     try:
         data = json.loads(given) if isinstance(given, str | bytes) else given
-        return Graph.model_validate(data)
-    except ValidationError as error:
-        raise DefinitionError(list(_sentences(error, data))) from error
     except ValueError as error:
         raise DefinitionError([f"the graph is not JSON: {error}"]) from error
+    problems = list(islice(_size_problems(data), MAX_PROBLEMS)) or list(islice(_part_problems(data), MAX_PROBLEMS))
+    if problems:
+        raise DefinitionError(problems)
+    try:
+        return Graph.model_validate(data)
+    except ValidationError as error:
+        raise DefinitionError(list(islice(_sentences(error, ""), MAX_PROBLEMS))) from error
 
 
-def _sentences(error: ValidationError, data: Any) -> Iterator[str]:
+def _size_problems(data: Any) -> Iterator[str]:
+    """Reports what is too large to be looked at more closely."""
+    if not isinstance(data, Mapping):
+        return
+    for name, most in (("nodes", MAX_NODES), ("edges", MAX_EDGES)):
+        parts = data.get(name, ())
+        if not isinstance(parts, list | tuple):
+            continue
+        if len(parts) > most:
+            yield f"{name}: there are {len(parts)}; at most {most} are allowed"
+            continue
+        for number, part in enumerate(parts, 1):
+            if not isinstance(part, Mapping):
+                continue
+            if len(part) > MAX_ENTRIES:
+                yield f"{_name(name, number, part)}: has {len(part)} fields; no part of a graph has so many"
+            cases = part.get("cases")
+            if isinstance(cases, list | tuple) and len(cases) > MAX_CASES:
+                yield f"{_name(name, number, part)}: has {len(cases)} cases; a switch has 1 to {MAX_CASES}"
+    if len(data) > MAX_ENTRIES:
+        yield f"the graph has {len(data)} fields; it should have nodes and edges"
+
+
+def _part_problems(data: Any) -> Iterator[str]:
+    """Reads nodes and edges one by one, so that reading can stop when enough of them are wrong."""
+    if not isinstance(data, Mapping):
+        return
+    kinds: tuple[tuple[str, TypeAdapter[Any]], ...] = (("nodes", _node), ("edges", _edge))
+    for name, kind in kinds:
+        parts = data.get(name, ())
+        for number, part in enumerate(parts if isinstance(parts, list | tuple) else (), 1):
+            try:
+                kind.validate_python(part)
+            except ValidationError as error:
+                yield from _sentences(error, _name(name, number, part))
+
+
+def _sentences(error: ValidationError, part: str) -> Iterator[str]:
     for each in error.errors(include_url=False):
         cause = each.get("ctx", {}).get("error")
         if isinstance(cause, DefinitionError):
             yield from cause.problems
-        else:
-            yield f"{_where(each['loc'], data)}: {each['msg']}"
+            continue
+        place = each["loc"][1:] if part.startswith("node") else each["loc"]  # the node's type comes first
+        yield ": ".join(filter(None, (part, ".".join(map(str, place)) or ("" if part else "graph"), each["msg"])))
 
 
-def _where(place: tuple[int | str, ...], data: Any) -> str:
-    """Names the node by its id if that can be read, else by its number."""
-    if len(place) < 2 or place[0] != "nodes" or not isinstance(place[1], int):
-        return ".".join(map(str, place)) or "graph"
-    node = data["nodes"][place[1]]
-    name = node.get("id") if isinstance(node, Mapping) else None
-    inner = ".".join(map(str, place[3:]))  # the node's type comes before it
-    return (f"node {name!r}" if name else f"node number {place[1] + 1}") + (f": {inner}" if inner else "")
+def _name(kind: str, number: int, part: Any) -> str:
+    """Names a node by its id if that can be read, else by its number."""
+    name = part.get("id") if kind == "nodes" and isinstance(part, Mapping) else None
+    if name:
+        return f"node {_shown(name)}"
+    return f"node number {number}" if kind == "nodes" else f"edges.{number - 1}"
+
+
+def _shown(value: Any) -> str:
+    """A value in a sentence: the beginning is enough to find it."""
+    if isinstance(value, str):
+        return repr(value) if len(value) <= MAX_SHOWN else repr(value[:MAX_SHOWN]) + "…"
+    if isinstance(value, list | tuple | Mapping):
+        return f"of type {type(value).__name__}"
+    return repr(value)
 
 
 def problems_of(graph: Graph) -> list[str]:
-    """Returns what keeps the graph from being walked, one sentence for each problem."""
+    """Returns what keeps the graph from being walked, one sentence for each of the first problems."""
+    too_large = list(_too_large_patterns(graph.nodes))
+    if too_large:
+        return too_large
     known = {node.id for node in graph.nodes}
     leaving: dict[str, list[Edge]] = defaultdict(list)
     for edge in graph.edges:
         leaving[edge.source].append(edge)
-    problems = [
-        *(
+    problems = chain(
+        (
             f"node {name!r}: there are {count} nodes with this id"
             for name, count in _repeated(n.id for n in graph.nodes)
         ),
-        *_start_problems(graph.nodes),
-        *(problem for node in graph.nodes for problem in _node_problems(node)),
-        *(problem for edge in graph.edges for problem in _edge_problems(edge, known)),
-        *(problem for node in graph.nodes for problem in _exit_problems(node, leaving.get(node.id, []))),
-    ]
+        _start_problems(graph.nodes),
+        (problem for node in graph.nodes for problem in _node_problems(node)),
+        (problem for edge in graph.edges for problem in _edge_problems(edge, known)),
+        (problem for node in graph.nodes for problem in _exit_problems(node, leaving.get(node.id, []))),
+    )
     # only a graph whose edges are right can be searched for unreachable nodes
-    return problems or list(_unreachable(graph, leaving))
+    found = list(islice(problems, MAX_PROBLEMS))
+    return found or list(islice(_unreachable(graph, leaving), MAX_PROBLEMS))
 
 
 def _repeated(names: Iterable[str]) -> list[tuple[str, int]]:
@@ -213,6 +279,25 @@ def _start_problems(nodes: tuple[Node, ...]) -> Iterator[str]:
         yield "the graph has no start node; it needs one"
     for name in starts[1:]:
         yield f"node {name!r}: is a second start; the first is {starts[0]!r}"
+
+
+def _too_large_patterns(nodes: tuple[Node, ...]) -> Iterator[str]:
+    """Reports patterns that are too large together. Then none of them is compiled."""
+    patterns = {
+        node.value: node.id
+        for node in nodes
+        if node.type == "condition" and node.op == "matches" and isinstance(node.value, str)
+    }
+    size = 0
+    for pattern, name in patterns.items():
+        alone = expanded_size(pattern[: MAX_PATTERN + 1])
+        size += alone if alone <= MAX_SIZE else 0  # else it is refused by itself
+        if size > MAX_PATTERNS:
+            yield (
+                f"node {name!r}: the regular expressions of the graph unfold to a size of more than {MAX_PATTERNS} "
+                "together (a \\w counts 25)"
+            )
+            return
 
 
 def _node_problems(node: Node) -> Iterator[str]:
@@ -236,9 +321,9 @@ def _node_problems(node: Node) -> Iterator[str]:
 
 def _comparison(op: str, value: Any) -> Iterator[str]:
     if op in ("greater", "less") and (isinstance(value, bool) or not isinstance(value, int | float)):
-        yield f"value {value!r}: {op} compares with a number"
+        yield f"value {_shown(value)}: {op} compares with a number"
     elif op in ("contains", "matches") and not isinstance(value, str):
-        yield f"value {value!r}: {op} looks for text"
+        yield f"value {_shown(value)}: {op} looks for text"
     elif op == "matches":
         if len(value) > MAX_PATTERN:
             yield f"value: a regular expression of {len(value)} characters; at most {MAX_PATTERN} are allowed"

@@ -19,7 +19,7 @@ from typing import Any
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 from inturn.agents import storable
-from inturn.errors import BadMessage, DefinitionError, GraphTooDeep
+from inturn.errors import BadMessage, DefinitionError, GraphTooDeep, TooLarge
 from inturn.visitors.graph.model import AiNode, ConditionNode, Graph, MessageNode, Node, SwitchNode, ToolNode
 from inturn.workflows.definition.patterns import compiled
 
@@ -33,6 +33,10 @@ MAX_VALUE = 1024 * 1024
 """Bytes that a tool may return. What is kept of them is also bounded with the rest of the metadata."""
 MAX_MATCHED = 1000
 """Characters of a text that a pattern is matched against: nested counted repetitions cost time per character."""
+MAX_ANSWER = 32_000
+"""Characters. A longer answer is cut: its result and its delivery have to fit into the store."""
+MAX_INSTRUCTIONS = 256_000
+"""Characters of instructions after their fields were filled in. The rest is cut."""
 
 _REFERENCE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.-]{0,63})\}")
 
@@ -79,7 +83,7 @@ class Walk:
     has_asked: bool = False
 
     async def go(self) -> str:
-        """Walks until it rests or ends. Returns everything that was said on the way."""
+        """Walks until it rests or ends. Returns what was said on the way, cut at `MAX_ANSWER`."""
         here: str | None = self._resume()
         rests_at = ""
         while here is not None:
@@ -95,7 +99,7 @@ class Walk:
         state = self.metadata.get(STATE)
         others = state if isinstance(state, dict) else {}  # keep what others put there
         self.metadata[STATE] = {**others, "node": rests_at or None, "fields": self.fields, "done": not rests_at}
-        return "\n\n".join(text for text in self.said if text.strip())
+        return "\n\n".join(text for text in self.said if text.strip())[:MAX_ANSWER]
 
     def _resume(self) -> str:
         """Returns the node to go on with. After an end, or if the graph has lost the node, the walk starts again."""
@@ -117,14 +121,14 @@ class Walk:
     async def _visit(self, node: Node) -> str:
         """Does what the node says. Returns the label of the edge to follow."""
         if isinstance(node, MessageNode):
-            self.said.append(fill_text(node.text, self._readable()))
+            self.said.append(fill_text(node.text, self._readable(), MAX_ANSWER))
         elif isinstance(node, ConditionNode):
             return "true" if OPERATORS[node.op](self._look(node.field), node.value) else "false"
         elif isinstance(node, SwitchNode):
             return next((case for case in node.cases if equals(self._look(node.field), case)), "default")
         elif isinstance(node, AiNode):
             self.has_asked = True
-            answer = await self.ask(fill_text(node.instructions, self._readable()))
+            answer = await self.ask(fill_text(node.instructions, self._readable(), MAX_INSTRUCTIONS))
             self.said.append(answer)
             if node.save_as is not None:
                 self.fields[node.save_as] = answer
@@ -145,7 +149,8 @@ class Walk:
             known = f"there are {', '.join(sorted(self.tools))}" if self.tools else "there are none"
             raise DefinitionError([f"node {node.id!r}: no tool {node.tool!r} is registered here; {known}"])
         # copies: a tool that timed out runs on in its thread, and must not change what is being saved
-        arguments = deepcopy(fill_value(node.arguments, self._readable()))
+        what = f"node {node.id!r}: the arguments, with what was filled in,"
+        arguments = deepcopy(fill_value(node.arguments, self._readable(), MAX_VALUE, what))
         context = self.context(deepcopy(self.fields))
         if inspect.iscoroutinefunction(tool) or inspect.iscoroutinefunction(getattr(tool, "__call__", None)):  # noqa: B004
             answer = await tool(arguments, context)
@@ -164,26 +169,54 @@ def _plain(node: ToolNode, value: Any, how: str) -> Any:
         raise BadMessage(f"node {node.id!r}: the tool {node.tool!r} {how} what is not JSON: {error}") from error
 
 
-def fill_text(text: str, fields: Mapping[str, Any]) -> str:
+def fill_text(text: str, fields: Mapping[str, Any], most: int) -> str:
     """Replaces `{name}` by the field's value, in one pass: a value is never read as a template.
 
-    Names that are not fields stay as they are.
+    Names that are not fields stay as they are. Stops at `most` characters: a short text can name a long value often.
     """
-    return _REFERENCE.sub(lambda found: as_text(fields[found[1]]) if found[1] in fields else found[0], text)
+    pieces, left, at = [], most, 0
+    values: dict[str, str] = {}
+    for found in _REFERENCE.finditer(text):
+        name = found[1]
+        if name not in fields:
+            continue
+        if name not in values:
+            values[name] = as_text(fields[name])
+        for piece in (text[at : found.start()], values[name]):
+            pieces.append(piece[:left])
+            left -= len(pieces[-1])
+        at = found.end()
+        if not left:
+            return "".join(pieces)
+    pieces.append(text[at:][:left])
+    return "".join(pieces)
 
 
-def fill_value(value: Any, fields: Mapping[str, Any]) -> Any:
-    """Does the same inside arguments. Text that is exactly `{name}` becomes the value itself, whatever its type."""
-    if isinstance(value, Mapping):
-        return {name: fill_value(inner, fields) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [fill_value(inner, fields) for inner in value]
-    if not isinstance(value, str):
-        return value
-    whole = _REFERENCE.fullmatch(value)
-    if whole is not None and whole[1] in fields:
-        return fields[whole[1]]
-    return fill_text(value, fields)
+def fill_value(value: Any, fields: Mapping[str, Any], most: int, what: str = "the value") -> Any:
+    """Does the same inside arguments. Text that is exactly `{name}` becomes the value itself, whatever its type.
+
+    Raises `TooLarge` if more than `most` characters of text were filled in: cut arguments would be wrong ones.
+    """
+    left = most
+
+    def fill(inner: Any) -> Any:
+        nonlocal left
+        if isinstance(inner, Mapping):
+            return {name: fill(each) for name, each in inner.items()}
+        if isinstance(inner, list | tuple):
+            return [fill(each) for each in inner]
+        if not isinstance(inner, str):
+            return inner
+        whole = _REFERENCE.fullmatch(inner)
+        if whole is not None and whole[1] in fields:
+            return fields[whole[1]]
+        filled = fill_text(inner, fields, left + 1)
+        left -= len(filled)
+        if left < 0:
+            raise TooLarge(what, most - left, most)
+        return filled
+
+    return fill(value)
 
 
 def as_text(value: Any) -> str:

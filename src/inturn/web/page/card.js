@@ -1,34 +1,29 @@
 /** Shows an adaptive card as a form. A card that was sent, or that a newer one replaces, can only be read. */
 
-import { el, unique } from "./dom.js";
-import { openUrl, shown } from "./card_elements.js";
+import { makeActions, select } from "./card_actions.js";
+import { showParts } from "./card_elements.js";
 import { makeInput } from "./card_inputs.js";
-
-const SUBMITS = new Set(["Action.Submit", "Action.Execute"]);
+import { el, unique } from "./dom.js";
+import { misfits } from "./patterns.js";
 
 /** `submit(card, {cardId, action, data})` is called with what was filled in, if all of it is valid. */
 export class Card {
+  #scope;
+  #isChecking = false;
+
   constructor(card, cardId, submit) {
     this.card = card;
     this.id = cardId;
-    this.inputs = [];
     this.submit = submit;
     this.fields = el("fieldset", { class: "card-fields", role: "presentation" });
     this.note = el("p", { class: "card-note quiet", hidden: true });
     this.element = el("form", { class: "card", novalidate: true, autocomplete: "off" }, this.fields, this.note);
-    this.element.addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.#send(this.#main);
-    });
-    const body = shown(card.body, (part) => this.#make(part));
-    const actions = this.#actions(card.actions);
-    this.fields.append(...body, ...(actions ? [actions] : []));
+    this.element.addEventListener("submit", (event) => event.preventDefault());
+    this.element.addEventListener("keydown", (event) => this.#enter(event));
+    this.#scope = new Scope(this);
+    this.#scope.fill(this.fields, card);
+    this.#scope.changed();
     this.#name();
-  }
-
-  get #main() {
-    const listed = Array.isArray(this.card.actions) ? this.card.actions : [];
-    return listed.find((action) => SUBMITS.has(action?.type));
   }
 
   get title() {
@@ -41,21 +36,52 @@ export class Card {
 
   /** While it is being sent, and for good once it was. */
   close(note = "") {
-    this.fields.disabled = true;
+    this.#disable(true);
     this.note.textContent = note;
     this.note.hidden = !note;
   }
 
   open() {
-    this.fields.disabled = false;
+    this.#disable(false);
     this.note.hidden = true;
   }
 
   /** Fills in what the user has said in words meanwhile; what is filled in already stays. */
   fill(values) {
-    for (const input of this.inputs) {
+    for (const input of this.#scope.inputsOfAll) {
       if (Object.hasOwn(values, input.id) && input.read() === "") input.write(values[input.id]);
     }
+  }
+
+  /** Sends what the action takes along: the inputs of its card and of the cards around it, hidden ones too. */
+  async send(action, inputs) {
+    if (!this.isOpen || this.#isChecking || action.isEnabled === false) return;
+    const taken = action.associatedInputs === "none" ? [] : inputs;
+    this.#isChecking = true;
+    const isFilled = await isValid(taken).finally(() => (this.#isChecking = false));
+    if (!isFilled || !this.isOpen) return;
+    const extra = action.data !== null && typeof action.data === "object" ? action.data : {};
+    const { cardId, action: name, ...data } = extra;
+    for (const input of taken) {
+      const value = input.read();
+      if (value !== "") data[input.id] = value;
+    }
+    this.submit(this, { cardId: this.id ?? cardId ?? "", action: name ?? action.verb ?? action.id ?? null, data });
+  }
+
+  #disable(isDisabled) {
+    this.fields.disabled = isDisabled;
+    for (const part of this.element.querySelectorAll("[data-sends]")) {
+      part.setAttribute("aria-disabled", String(isDisabled));
+      part.tabIndex = isDisabled ? -1 : 0;
+    }
+  }
+
+  #enter(event) {
+    const isField = event.target.matches("input:not([type=checkbox], [type=radio])");
+    if (event.key !== "Enter" || event.isComposing || !isField) return;
+    event.preventDefault();
+    this.#scope.around(event.target).enter();
   }
 
   #name() {
@@ -67,52 +93,140 @@ export class Card {
     heading.id = unique("card");
     this.element.setAttribute("aria-labelledby", heading.id);
   }
+}
 
-  #make(part) {
-    if (part.type === "ActionSet") return this.#actions(part.actions);
+/** What belongs to a card, or to a card that an action of it shows: its inputs, and what Enter does in them. */
+class Scope {
+  #card;
+  #parent;
+  #shared;
+  #inner = [];
+  #inputs = [];
+  #main = null;
+  #element = null;
+
+  constructor(card, parent = null) {
+    this.#card = card;
+    this.#parent = parent;
+    this.#shared = parent?.#shared ?? { parts: new Map(), listeners: [], lost: 0 };
+  }
+
+  /** A scope in this one. */
+  inside() {
+    const made = new Scope(this.#card, this);
+    this.#inner.push(made);
+    return made;
+  }
+
+  /** If not all of the card can be shown, its text for that case is shown too. */
+  fill(element, card) {
+    this.#element = element;
+    const before = this.#shared.lost;
+    const actions = makeActions(card.actions, this); // first: Enter does the first of them, not one of the body
+    const body = showParts(card.body, this);
+    const isShown = body.length > 0 || actions !== null;
+    const words = isShown && this.#shared.lost === before ? "" : String(card.fallbackText ?? "");
+    element.append(...(words ? [el("p", { class: "text" }, words)] : []), ...body, ...(actions ? [actions] : []));
+    if (card.selectAction) select(element, card.selectAction, this);
+  }
+
+  make(part) {
+    if (part.type === "ActionSet") return makeActions(part.actions, this);
     const input = makeInput(part);
-    if (input === null) return null;
-    if (input.id) this.inputs.push(input);
+    if (input === null) return undefined;
+    if (input.id) this.#inputs.push(input);
+    if (part.inlineAction) this.#addInline(part.inlineAction, input.element);
     return input.element;
   }
 
-  #actions(listed) {
-    const made = (Array.isArray(listed) ? listed : []).map((action) => this.#action(action)).filter(Boolean);
-    return made.length > 0 ? el("div", { class: "buttons" }, made) : null;
+  #addInline(action, field) {
+    const main = this.#main;
+    this.#main ??= {}; // it belongs to its field, and is never what the card is sent with
+    const made = makeActions([action], this);
+    this.#main = main;
+    if (made !== null) field.append(made);
   }
 
-  #action(action) {
-    if (action === null || typeof action !== "object") return null;
-    if (action.type === "Action.OpenUrl") return openUrl(action);
-    if (!SUBMITS.has(action.type)) return typeof action.fallback === "object" ? this.#action(action.fallback) : null;
-    // the first of the card is also what Enter in a field does
-    const isMain = action === this.#main;
-    const press = isMain ? {} : { onclick: () => this.#send(action) };
-    const look = isMain || action.style === "positive" ? "" : "quiet-button";
-    const type = isMain ? "submit" : "button";
-    return el("button", { type, class: look, ...press }, String(action.title || "Submit"));
+  select(element, action) {
+    return select(element, action, this);
   }
 
-  #send(action) {
-    if (!action || !this.isOpen) return;
-    const takesInputs = action.associatedInputs !== "none";
-    if (takesInputs && !this.#isFilled()) return;
-    const extra = action.data !== null && typeof action.data === "object" ? action.data : {};
-    const { cardId, action: name, ...data } = extra;
-    for (const input of takesInputs ? this.inputs : []) {
-      const value = input.read();
-      if (value !== "") data[input.id] = value;
-    }
-    this.submit(this, { cardId: this.id ?? cardId ?? "", action: name ?? action.verb ?? action.id ?? null, data });
+  /** Remembers a part by its id, for actions that show and hide it. */
+  remember(part, element) {
+    element.hidden = part.isVisible === false;
+    if (typeof part.id === "string") this.#shared.parts.set(part.id, element);
   }
 
-  #isFilled() {
-    const wrong = this.inputs.filter((input) => {
-      const why = input.wrong();
-      input.tell(why);
-      return why !== null;
-    });
-    wrong[0]?.first?.focus();
-    return wrong.length === 0;
+  find(id) {
+    return this.#shared.parts.get(id);
   }
+
+  whenChanged(listener) {
+    this.#shared.listeners.push(listener);
+  }
+
+  changed() {
+    for (const listener of this.#shared.listeners) listener();
+  }
+
+  /** A part is not shown, and nothing in its place. */
+  lose() {
+    this.#shared.lost += 1;
+  }
+
+  mark() {
+    return { lost: this.#shared.lost, inputs: this.#inputs.length, inner: this.#inner.length, main: this.#main };
+  }
+
+  hasLostSince({ lost }) {
+    return this.#shared.lost > lost;
+  }
+
+  /** What was made since then is not shown after all. */
+  backTo({ lost, inputs, inner, main }) {
+    this.#shared.lost = lost;
+    this.#inputs.length = inputs;
+    this.#inner.length = inner;
+    this.#main = main;
+  }
+
+  /** Returns whether the action is the first that this scope offers to send. */
+  offer(action) {
+    this.#main ??= action;
+    return this.#main === action;
+  }
+
+  get inputsOfAll() {
+    return [...this.#inputs, ...this.#inner.flatMap((scope) => scope.inputsOfAll)];
+  }
+
+  get #inputsAround() {
+    return [...(this.#parent?.#inputsAround ?? []), ...this.#inputs];
+  }
+
+  send(action) {
+    return this.#card.send(action, this.#inputsAround);
+  }
+
+  around(target) {
+    return this.#inner.find((scope) => scope.#element.contains(target))?.around(target) ?? this;
+  }
+
+  enter() {
+    if (this.#main !== null) this.send(this.#main);
+    else this.#parent?.enter();
+  }
+}
+
+/** A hidden input cannot be put right by anybody, so it is not checked; the server has the last word. */
+async function isValid(inputs) {
+  const shown = inputs.filter((input) => input.element.closest("[hidden]") === null);
+  const odd = await misfits(shown.map((input) => input.toMatch()));
+  const wrong = shown.filter((input, place) => {
+    const why = input.wrong(odd.has(place));
+    input.tell(why);
+    return why !== null;
+  });
+  wrong[0]?.first?.focus();
+  return wrong.length === 0;
 }

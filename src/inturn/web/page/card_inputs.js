@@ -1,4 +1,7 @@
-/** The inputs of adaptive cards. `read()`: what was filled in; `wrong()`: what is wrong with it; `write()` fills it. */
+/**
+ * The inputs of adaptive cards. `read()`: what was filled in; `write()` fills it; `toMatch()`: the pattern that it must
+ * match, if any; `wrong(isOdd)`: what is wrong with it, where `isOdd` means that it does not match.
+ */
 
 import { el, inWords, unique } from "./dom.js";
 import { objects } from "./card_elements.js";
@@ -73,7 +76,8 @@ function single(part, control) {
     ...field,
     read: () => (part.type === "Input.Number" && control.value !== "" ? Number(control.value) : control.value.trim()),
     write: (value) => (control.value = String(value)),
-    wrong: () => whatIsWrong(part, control.value.trim(), control.validity),
+    toMatch: () => toMatch(part, control.value.trim()),
+    wrong: (isOdd) => whatIsWrong(part, control.value.trim(), isOdd, control.validity),
   };
 }
 
@@ -101,7 +105,8 @@ function list(part) {
   const field = framed(part, null, group, boxes[0]);
   const read = () => boxes.filter((box) => box.checked).map((box) => box.value).join(",");
   const write = (value) => boxes.forEach((box) => (box.checked = box.value === String(value)));
-  return { ...field, read, write, wrong: () => whatIsWrong(part, read()) };
+  const wrong = (isOdd) => whatIsWrong(part, read(), isOdd);
+  return { ...field, read, write, toMatch: () => toMatch(part, read()), wrong };
 }
 
 function toggle(part) {
@@ -115,25 +120,21 @@ function toggle(part) {
   const field = framed(part, above, row, box);
   const missing = () => (part.isRequired && !box.checked ? told(part, "must be checked") : null);
   const write = (value) => (box.checked = String(value) === on);
-  return { ...field, read: () => (box.checked ? on : off), write, wrong: missing };
+  return { ...field, read: () => (box.checked ? on : off), write, toMatch: () => null, wrong: missing };
 }
 
 function told(part, otherwise) {
   return String(part.errorMessage || `${labelOf(part)} ${otherwise}.`);
 }
 
-function whatIsWrong(part, value, validity) {
-  if (validity?.badInput) return told(part, "cannot be read");
-  if (value === "") return part.isRequired ? told(part, "is required") : null;
-  if (typeof part.regex === "string" && !fits(part.regex, value)) return told(part, "is not in the right format");
-  if (validity && !validity.valid && !validity.stepMismatch) return told(part, "is not valid");
-  return null;
+function toMatch(part, value) {
+  return typeof part.regex === "string" && value !== "" ? { pattern: part.regex, value } : null;
 }
 
-function fits(pattern, value) {
-  try {
-    return new RegExp(pattern, "u").test(value);
-  } catch {
-    return true; // the server has the last word on patterns that only it can read
-  }
+function whatIsWrong(part, value, isOdd, validity) {
+  if (validity?.badInput) return told(part, "cannot be read");
+  if (value === "") return part.isRequired ? told(part, "is required") : null;
+  if (isOdd) return told(part, "is not in the right format");
+  if (validity && !validity.valid && !validity.stepMismatch) return told(part, "is not valid");
+  return null;
 }

@@ -37,7 +37,10 @@ function enter({ id, busy, agent = "", restoredTurns = -1 }) {
   log.clear();
   turnShown = -1;
   const conversation = { id, busy, agent, restoredTurns };
-  outbox = new Outbox(log, conversation, { answered: (response) => show(conversation, response), over });
+  outbox = new Outbox(log, conversation, {
+    answered: (response, asked) => show(conversation, response, asked),
+    over,
+  });
   byId("policy").textContent = POLICIES[busy] ?? "";
   byId("race-text").textContent = RACES[busy] ?? "";
   document.body.dataset.busy = busy;
@@ -55,18 +58,20 @@ function submitCard(card, filled) {
   composer.field.focus();
 }
 
-function show(conversation, response) {
+function show(conversation, response, asked = null) {
   conversation.agent = response.agent;
-  log.addAnswer(() => {
+  const { turn_number: turn, collected_this_turn: fresh } = response.turn_meta;
+  const isNewest = turn >= turnShown;
+  log.addAnswer(asked, turn, () => {
     for (const message of response.messages) say(response.agent, message);
     const { kind, errors } = response.parsed_turn;
     if (kind === "structured" && errors.length > 0) log.addNotice(`Not recorded: ${errors.join("; ")}`);
+    if (isNewest) stand(response.workflow_state, response.progress, fresh);
   });
-  if (response.turn_meta.turn_number < turnShown) return;
-  turnShown = response.turn_meta.turn_number;
+  if (!isNewest) return;
+  turnShown = turn;
   const cards = response.messages.filter((message) => message.kind === "adaptiveCard");
   newest.set(conversation.id, turnShown, response.agent, cards);
-  stand(response.workflow_state, response.progress, response.turn_meta.collected_this_turn);
   others.postMessage(conversation.id);
 }
 
@@ -136,6 +141,7 @@ function restore(id, session) {
   for (const message of cardsOf(session, kept)) say(agent, message);
   stand(state, session.progress);
   for (const message of unanswered.get(id)) outbox.restore(message);
+  log.toEnd();
   composer.ready();
 }
 
@@ -158,6 +164,8 @@ function cardsOf({ card, workflow_state: state }, kept) {
 /** Deals with problems of the whole conversation rather than of one message. */
 function over(problem, repeat) {
   if (problem.status === 401) {
+    // the dialog gives the focus back when it closes: whoever goes on typing then writes a message
+    if (document.activeElement === document.body) composer.field.focus();
     askForKey().then(repeat);
     return true;
   }
@@ -202,7 +210,7 @@ async function restoreOrBegin(id) {
   try {
     restore(id, await read(id));
   } catch (problem) {
-    if (problem.status !== 404) throw problem;
+    if (!(problem instanceof Problem) || problem.status === 401 || problem.isWorthRepeating) throw problem;
     forget(id);
     await begin();
     log.addNotice("The conversation at this address is over. This is a new one.");

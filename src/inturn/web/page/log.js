@@ -1,7 +1,11 @@
-/** The messages, in the order of their turns: an answer stands before the messages that still wait for theirs. */
+/** The messages, in the order of their turns: each answer after what it answers, and what still waits below. */
 
 import { Card } from "./card.js";
 import { el, httpsUrl } from "./dom.js";
+
+/** Messages that are not answered yet; and those of them whose turn has not begun, as far as the page knows. */
+const UNDER_WAY = ".user:is([data-state=sending], [data-state=waiting], [data-state=writing])";
+const PENDING = ".user:is([data-state=sending], [data-state=waiting])";
 
 /** The states of a message that a screen reader reads out; the rest would only be noise. */
 const TOLD = new Set(["waiting", "merged", "refused"]);
@@ -15,6 +19,9 @@ const ASKED = 0.4;
 
 export class Log {
   #cards = [];
+  #last = null;
+  #wasAtEnd = true;
+  #height = 0;
 
   constructor(element, status) {
     this.element = element;
@@ -24,6 +31,19 @@ export class Log {
     this.dots = el("p", { class: "dots" }, el("i"), el("i"), el("i"));
     // hidden from screen readers: they read out the whole answer, not each of its pieces
     this.now = el("div", { class: "message now", "aria-hidden": "true" }, this.dots, this.draft);
+    this.scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    new ResizeObserver(() => this.#resized()).observe(this.scroller);
+    this.element.addEventListener("load", () => this.#wasAtEnd && this.toEnd(), true); // of a picture, which has grown
+  }
+
+  #scrolled() {
+    if (this.scroller.clientHeight === this.#height) this.#wasAtEnd = this.#isWithin(MARGIN);
+  }
+
+  /** Suggested answers, a long text in the field and the keyboard of a phone take room from below: the end stays. */
+  #resized() {
+    this.#height = this.scroller.clientHeight;
+    if (this.#wasAtEnd) this.toEnd();
   }
 
   clear() {
@@ -45,6 +65,11 @@ export class Log {
       toEnd() {
         if (log.element.lastElementChild !== element) log.element.append(element);
       },
+      /** Its turn has begun: it stands before those that wait, also if it was sent after them. */
+      begin() {
+        const pending = log.element.querySelector(PENDING);
+        if (pending !== null && isAfter(element, pending)) pending.before(element);
+      },
       tell(words, state) {
         fate.setAttribute("aria-live", TOLD.has(state) ? "polite" : "off");
         fate.textContent = words;
@@ -59,16 +84,36 @@ export class Log {
     };
   }
 
-  /** What `add` adds is an answer. If it does not fit, it is scrolled to its beginning. */
-  addAnswer(add) {
+  /**
+   * What `add` adds is the answer to `asked`, a message of the user, in this turn. Whatever else `add` does to the
+   * page, the answer is in sight after it: if it does not fit, from its beginning.
+   */
+  addAnswer(asked, turn, add) {
     const isAtEnd = this.#isAtEnd();
     const known = new Set(this.element.children);
+    if (asked !== null) this.#place(asked, turn);
+    this.#last = asked;
     add();
-    const first = [...this.element.children].find((one) => !known.has(one));
+    this.#last = null;
+    const added = [...this.element.children].filter((one) => !known.has(one));
+    for (const one of added) one.dataset.turn = turn;
+    const first = added[0];
     if (!isAtEnd || first === undefined) return;
     this.toEnd();
     const above = this.scroller.getBoundingClientRect().top - this.#beginning(first).getBoundingClientRect().top;
-    if (above > 0) this.scroller.scrollTop -= above + MARGIN;
+    if (above <= 0) return;
+    this.scroller.scrollTop -= above + MARGIN;
+    this.#wasAtEnd = false;
+  }
+
+  /** Responses come in any order. Turns stand in theirs, and before everything that is still under way. */
+  #place(asked, turn) {
+    asked.dataset.turn = turn;
+    const others = [...this.element.children].filter((one) => one !== asked);
+    const earlier = others.findLast((one) => Number(one.dataset.turn) < turn);
+    const later = others.find((one) => Number(one.dataset.turn) > turn || one.matches(UNDER_WAY));
+    if (earlier !== undefined && isAfter(earlier, asked)) earlier.after(asked);
+    else if (later !== undefined && isAfter(asked, later)) later.before(asked);
   }
 
   /** Where an answer begins: with the messages that it answers, as far as they leave room for it. */
@@ -89,9 +134,11 @@ export class Log {
 
   addCard(name, card, cardId, submit) {
     const made = new Card(card, cardId, submit);
-    for (const older of this.openCards) if (older.id === made.id) older.close("Replaced by the one below.");
     this.#cards.push(made);
     this.#add("assistant", name, made.element);
+    const same = this.openCards.filter(({ id }) => id === made.id);
+    const isLast = (card) => !same.some((other) => isAfter(other.element, card.element));
+    for (const card of same) if (!isLast(card)) card.close("Replaced by the one below.");
     return made;
   }
 
@@ -107,11 +154,8 @@ export class Log {
   /** `null`: nobody writes. '': somebody does, and there is no word yet. */
   write(text) {
     const isAtEnd = this.#isAtEnd();
-    const waiting = this.#waiting();
     if (text === null) this.now.remove();
-    else if (!this.now.isConnected || this.now.nextElementSibling !== waiting) {
-      this.element.insertBefore(this.now, waiting);
-    }
+    else this.#placeNow();
     this.dots.hidden = Boolean(text);
     this.draft.hidden = !text;
     this.draft.textContent = text ?? "";
@@ -122,27 +166,44 @@ export class Log {
 
   toEnd() {
     this.scroller.scrollTop = this.scroller.scrollHeight;
+    this.#wasAtEnd = true;
   }
 
   #isAtEnd() {
-    const { scrollHeight, scrollTop, clientHeight } = this.scroller;
-    return scrollHeight - scrollTop - clientHeight < NEAR;
+    return this.#isWithin(NEAR);
   }
 
-  /** The first message whose turn has not begun, or `null`. */
-  #waiting() {
-    return this.element.querySelector(".user[data-state=waiting]");
+  #isWithin(pixels) {
+    const { scrollHeight, scrollTop, clientHeight } = this.scroller;
+    return scrollHeight - scrollTop - clientHeight < pixels;
+  }
+
+  /** After what is being answered; as long as nobody knows what that is, before those that wait. */
+  #placeNow() {
+    const writing = [...this.element.querySelectorAll(".user[data-state=writing]")].at(-1);
+    const waiting = this.element.querySelector(".user[data-state=waiting]");
+    const next = writing ? writing.nextElementSibling : waiting;
+    if (next === this.now || (this.now.isConnected && this.now.nextElementSibling === next)) return;
+    this.element.insertBefore(this.now, next);
   }
 
   #add(kind, who, ...parts) {
     const isAtEnd = this.#isAtEnd();
     const name = who === null ? null : el("p", { class: "who" }, who);
     const made = el("article", { class: `message ${kind}` }, name, parts);
-    this.element.insertBefore(made, kind === "user" ? null : this.#waiting());
-    if (kind !== "user" && this.now.isConnected) made.after(this.now);
+    if (this.#last === null) this.element.append(made);
+    else {
+      this.#last.after(made);
+      this.#last = made;
+      if (this.now.isConnected) made.after(this.now);
+    }
     if (isAtEnd || kind === "user") this.toEnd();
     return made;
   }
+}
+
+function isAfter(one, other) {
+  return Boolean(other.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING);
 }
 
 function citation(title, url) {

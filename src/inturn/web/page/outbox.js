@@ -15,7 +15,10 @@ export class Outbox {
   #isLeft = false;
   #attempts = 0;
 
-  /** `hooks`: `answered(response)`, and `over(problem, repeat)`, which returns true if it dealt with the problem. */
+  /**
+   * `hooks`: `answered(response, element)`, with the element of the message that it answers, and `over(problem,
+   * repeat)`, which returns true if it dealt with the problem.
+   */
   constructor(log, conversation, hooks) {
     this.log = log;
     this.conversation = conversation;
@@ -94,7 +97,10 @@ export class Outbox {
   /** Merged messages all get the same words: those of the first to get any are shown. */
   #hear(message, piece) {
     this.#writer ??= message;
-    if (piece !== null) message.shown.tell("Being answered", "writing");
+    if (piece !== null) {
+      message.shown.tell("Being answered", "writing");
+      message.shown.begin();
+    }
     if (this.#writer !== message) return;
     this.#draft = piece === null ? "" : this.#draft + piece;
     this.#show();
@@ -126,9 +132,10 @@ export class Outbox {
     this.#turns.set(turn, together);
     if (together.length === 1) {
       message.shown.tell(message.hasWaited ? "Answered after waiting for its turn" : "Answered", "answered");
-      this.hooks.answered(response);
+      this.hooks.answered(response, message.shown.element);
       return;
     }
+    message.shown.element.dataset.turn = turn;
     const place = together.indexOf(message);
     if (place > 0) together[place - 1].shown.element.after(message.shown.element);
     else together[1].shown.element.before(message.shown.element);

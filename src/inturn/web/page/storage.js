@@ -23,7 +23,14 @@ function write(name, value) {
 
 /** The conversation's id is in the address, so that a reload or a bookmark finds it. */
 export const address = {
-  get: () => decodeURIComponent(location.hash.slice(1)),
+  get() {
+    const written = location.hash.slice(1);
+    try {
+      return decodeURIComponent(written);
+    } catch {
+      return written; // no conversation has this id: the server will say so
+    }
+  },
   set: (id) => history.replaceState(null, "", id ? `#${encodeURIComponent(id)}` : location.pathname),
 };
 

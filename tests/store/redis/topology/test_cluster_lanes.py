@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from inturn import InTurn, StoreUnavailable
+from inturn.lanes import worker as worker_module
 from inturn.settings import Settings
 from inturn.store.redis.store import RedisStore
 from tests.lanes.workbench import working
 from tests.servers import PrivateCluster
-from tests.store.redis.topology.clusters import Move, names_at, slot_of_partition
+from tests.store.redis.topology.clusters import Move, name_in, names_at, slot_of_partition
 from tests.waiting import until
 
 MakeApp = Callable[..., InTurn]
@@ -145,3 +146,32 @@ async def test_a_master_is_killed_while_submitters_and_a_worker_are_at_work(
             assert lost == []
         # what the replica did not have yet when its master was killed: the very last before the kill, and no others
         assert all(before[lane] - 10 <= numbers.index(number) <= before[lane] for number in lost), (lane, lost)
+
+
+async def test_while_a_slot_moves_the_lanes_of_other_partitions_run(
+    moving: PrivateCluster, make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even with room for one turn only: the worker does not wait for the partition that moves."""
+    monkeypatch.setattr(worker_module, "LOOK_S", 0.05)
+    app = make_app(moving.url, store_timeout=30)
+    ledger = Ledger(app)
+    store = store_of(app)
+    lanes = [name_in(store, partition, "lane-") for partition in range(store.partitions)]
+    async with working(app, concurrency=1):
+        for lane in lanes:
+            await (await app.submit("note", {"lane": lane, "number": 0})).result(20)
+        move = Move(moving, slot_of_partition(store, 5))
+        await app.submit("note", {"lane": lanes[5], "number": 1}, delay=3600)  # so that some of its keys stay
+        move.begin()
+        move.move_keys(2)
+        move.source.tell("CONFIG", "RESETSTAT")
+        await until(lambda: "errorstat_TRYAGAIN" in move.source.facts("INFO", "errorstats"))  # the worker has asked
+        for number in range(1, 4):
+            others = [lane for lane in lanes if lane != lanes[5]]
+            receipts = [await app.submit("note", {"lane": lane, "number": number}) for lane in others]
+            await asyncio.gather(*(receipt.result(20) for receipt in receipts))
+        waiting = asyncio.create_task(app.submit("note", {"lane": lanes[5], "number": 2}))
+        assert ledger.has_run(lanes[5], 1)
+        move.end()
+        await (await waiting).result(20)
+    assert ledger.ran[lanes[5]] == [0, 2]

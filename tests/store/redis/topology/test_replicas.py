@@ -18,8 +18,9 @@ from tests.servers.redis import facts, tell
 from tests.store.redis.peers import Open, RedisPeer, admin, started
 from tests.store.redis.proxy import Proxy
 from tests.store.redis.rights import RIGHTS
-from tests.store.redis.topology.clusters import names_at
+from tests.store.redis.topology.clusters import name_in, names_at
 from tests.store.stopwatch import Stopwatch
+from tests.store.world import send_to
 from tests.waiting import until
 
 AT_ONCE = ("--repl-diskless-sync-delay", "0")
@@ -198,6 +199,52 @@ async def test_closing_ends_the_waiting_connection_and_who_waits(pair: Replicate
     with pytest.raises(StoreUnavailable):
         await putting
     await until(lambda: asyncio.all_tasks() == before)
+
+
+async def test_sends_leave_their_partition_when_the_replica_has_the_commit(pair: Replicated, open_at: Open) -> None:
+    """Whoever brings them: not the process that committed, but the beat of another one, say."""
+    sender = open_at(pair.master.url, replicas=1, timeout_s=2, partitions=2)
+    another = open_at(pair.master.url, replicas=1, timeout_s=2, partitions=2)
+    source, target = name_in(sender.store, 0), name_in(sender.store, 1)
+    await sender.put(source, "m")
+    turn = await sender.claim_one()
+    assert await another.store.forward(0, 1) == 0
+    pair.replica.pause()
+    try:
+        with pytest.raises(NotReplicated):
+            await sender.commit(turn, sends=[send_to(target, "s")])
+        with pytest.raises(NotReplicated):
+            await another.store.forward(0, 1)
+        assert (await another.store.lane(target, 1)).waiting == 0
+    finally:
+        pair.replica.resume()
+    assert await another.store.forward(0, 1) == 0
+    assert await another.mailbox(target) == ["s"]
+
+
+async def test_a_send_whose_commit_was_lost_with_its_master_has_not_left(
+    fresh_cluster: PrivateCluster, open_at: Open
+) -> None:
+    """The master commits, its replica does not hear of it, a beat asks for the sends, and the master dies."""
+    cluster, first = fresh_cluster, fresh_cluster.masters[0]
+    sender, another = (open_at(cluster.url, replicas=1, timeout_s=3) for _ in range(2))
+    store, reader = sender.store, open_at(cluster.url, timeout_s=30)
+    (source,), (target,) = (names_at(store, cluster, node, 1) for node in cluster.masters[:2])
+    way = store.partition_of(source), store.partition_of(target)
+    await sender.put(source, "m")
+    turn = await sender.claim_one()
+    await another.store.forward(*way)  # it is connected
+    cluster.replica.pause()
+    first.tell("CLIENT", "KILL", "TYPE", "replica")  # what is written from here on stays here
+    committing = await started(sender.commit(turn, sends=[send_to(target, "s", is_fresh=True)]))
+    await until(lambda: first.tell("EXISTS", store._keys[way[0]].forward(way[1])))
+    bringing = await started(another.store.forward(*way))
+    assert (await asyncio.wait([bringing], timeout=1))[0] == set()
+    first.kill()
+    cluster.replica.resume()
+    await asyncio.gather(committing, bringing, return_exceptions=True)
+    assert await reader.mailbox(source) == ["m"], "the commit was lost, so it runs again"
+    assert await reader.mailbox(target) == []
 
 
 async def test_nothing_acknowledged_is_lost_when_the_master_of_a_partition_is_killed(

@@ -11,7 +11,7 @@ import contextlib
 import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import hiredis
 
@@ -24,7 +24,10 @@ from inturn.store.redis.scripts import Script
 
 log = logging.getLogger("inturn.locks")
 
-VERBS = ("quorum/acquire", "quorum/fence", "quorum/extend", "quorum/release")
+VERBS = ("quorum/acquire", "quorum/fence", "quorum/extend", "quorum/release", "quorum/holder")
+
+INTRODUCE_S = 0.25
+"""How long a server that is not needed for a majority may take to connect before we go on without it."""
 
 
 class Call(NamedTuple):
@@ -46,19 +49,45 @@ class Server:
         self._fit = fit
         """The servers whose settings were looked at; shared by all loops."""
         self._examining = asyncio.Lock()
+        self.before: Sequence[Server] = ()
+        """Those that were named before it."""
 
     @property
     def is_ready(self) -> bool:
-        return self._link.is_up and self.address in self._fit
+        return self._link.is_up and self.address in self._fit and bool(self.run_id) and not self.is_counted_already()
+
+    @property
+    def run_id(self) -> str:
+        """Of the server process behind this connection; '' while that is not known."""
+        return self._link.run_id
 
     async def open(self) -> None:
-        """Connects to a server that keeps what it is given, or raises."""
+        """Connects to a server that keeps what it is given and has no second vote, or raises."""
         await self._link.open()
         async with self._examining:
             if self.address not in self._fit:
                 for warning in await server_checks.examine(self._link, self.address, allow_eviction=False):
                     log.warning("quorum: %s", warning)
                 self._fit.add(self.address)
+            if (error := await self._link.identify()) is not None:
+                log.warning("quorum: whether %s is one of the others under another name is not known: %s", self, error)
+                self._link.run_id = str(self.address)
+        self.must_count()
+
+    def is_counted_already(self) -> bool:
+        return any(other.run_id == self.run_id for other in self.before)
+
+    def must_count(self) -> None:
+        """Raises if it is another one of the servers under another name, or another database of it."""
+        for other in self.before:
+            if self.run_id and other.run_id == self.run_id:
+                raise SettingsError(
+                    f"{other} and {self} are the same server (run id {self.run_id}), which has one vote: "
+                    "name servers that do not depend on each other"
+                )
+
+    def __str__(self) -> str:
+        return str(self.address)
 
     def _load_scripts(self) -> None:
         """Runs first on a new connection: a question that has to be sent twice could be overtaken by the next."""
@@ -86,14 +115,16 @@ class Vote:
     """One server's answer, or why there is none. `is_sent`: the server may have acted on it."""
 
     __slots__ = (
-        "_call", "_in_flight", "_is_stopped", "deadline", "failure", "is_repeated", "is_sent", "reply", "sent_at",
-        "server", "task", "was_in_flight",
+        "_call", "_in_flight", "_is_stopped", "deadline", "failure", "is_repeated", "is_sent", "reply", "run_id",
+        "sent_at", "server", "task", "was_in_flight",
     )  # fmt: skip
 
     def __init__(self, server: Server, call: Call, deadline: float) -> None:
         self.server = server
         self.deadline = deadline
         self.sent_at = clock.now()
+        self.run_id = ""
+        """Which process was asked: the server may be another one by the next question."""
         self.is_sent = False
         self.is_repeated = False
         self.was_in_flight = False
@@ -130,6 +161,7 @@ class Vote:
 
     def _send(self, *, whole_source: bool = False) -> asyncio.Future[Reply]:
         self.is_sent = True
+        self.run_id = self.server.run_id
         self._in_flight = self.server.send(self._call, self.deadline, whole_source=whole_source)
         return self._in_flight
 
@@ -189,8 +221,13 @@ class Ballot:
         return [vote for vote in self.votes if vote.word == self._yes]
 
     @property
+    def _heads(self) -> int:
+        """A process has one vote, also if two of the names led to it while this was asked."""
+        return len({vote.run_id for vote in self.ayes})
+
+    @property
     def is_won(self) -> bool:
-        return len(self.ayes) >= self.majority
+        return self._heads >= self.majority
 
     def words(self, word: bytes) -> int:
         return sum(vote.word == word for vote in self.votes)
@@ -201,7 +238,7 @@ class Ballot:
 
     def _count(self, task: asyncio.Task[None]) -> None:
         still_open = sum(not vote.task.done() for vote in self.votes)
-        is_clear = self.is_won or len(self.ayes) + still_open < self.majority
+        is_clear = self.is_won or self._heads + still_open < self.majority
         if is_clear and not self._decided.done():
             self._decided.set_result(None)
 
@@ -216,6 +253,7 @@ class Servers:
         self._fit: set[Address] = set()
         self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, list[Server]] = WeakKeyDictionary()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._introduced: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 
     def here(self) -> list[Server]:
         """Returns the servers of the running loop, in the order of the addresses."""
@@ -223,17 +261,28 @@ class Servers:
         servers = self._by_loop.get(loop)
         if servers is None:
             servers = [Server(address, self._timeout_s, self._fit) for address in self._addresses]
+            for number, server in enumerate(servers):
+                server.before = servers[:number]
             self._by_loop[loop] = servers
         return servers
 
     async def reach(self) -> None:
-        """Connects to a majority first, since the time that takes must not be taken off a lease."""
+        """Connects to a majority first, since the time that takes must not be taken off a lease.
+
+        Raises `SettingsError` if two of the servers are one. At first, all get a moment to say who they are.
+        """
         servers = self.here()
         opening = {self.start(server.open()) for server in servers if not server.is_ready}
+        if opening and asyncio.get_running_loop() not in self._introduced:
+            self._introduced.add(asyncio.get_running_loop())
+            await asyncio.wait(opening, timeout=min(INTRODUCE_S, self._timeout_s))
+            opening = {task for task in opening if not task.done()}
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._timeout_s):
                 while self.majority - len(opening) <= sum(server.is_ready for server in servers) < self.majority:
                     _, opening = await asyncio.wait(opening, return_when=asyncio.FIRST_COMPLETED)
+        for server in servers:
+            server.must_count()
 
     def ask(self, call: Call, deadline: float, yes: bytes) -> Ballot:
         """The question is under way when this returns, and is seen through whether it is awaited or not."""

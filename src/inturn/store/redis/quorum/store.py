@@ -152,6 +152,19 @@ class QuorumStore:
         is_lost = extending.words(b"lost") > self._spare
         return QuorumExtended("lost" if is_lost else "away", extending.sent_at, extending.failures)
 
+    async def holder(self, name: str) -> str | QuorumRefusal:
+        """Returns the token that a majority has voted for; '' if there is none."""
+        await self.reach()
+        asking = self._ask("quorum/holder", (self._keys.lock(name),), (), self._timeout_s, b"held")
+        await asyncio.gather(*(vote.task for vote in asking.votes))
+        voters: dict[str, set[str]] = {}
+        for vote in asking.ayes:
+            if vote.reply:
+                voters.setdefault(vote.reply[1].decode(), set()).add(vote.run_id)
+        elected = [token for token, servers in voters.items() if len(servers) >= asking.majority]
+        refusal = self._refusal(asking)
+        return refusal if refusal.is_away else next(iter(elected), "")
+
     def release(self, grant: QuorumGrant, life_s: float) -> Ballot:
         """It is under way everywhere when this returns, and is seen through, whether it is awaited or not."""
         return self._take_back(grant.name, grant.token, grant.end(), life_s)

@@ -28,15 +28,8 @@ class Copies:
 
     async def server_of(self, link: Link) -> str:
         """Returns the run id of the process behind a link that is up; it is asked for once per connection."""
-        if not link.run_id:
-            info = await link.ask("INFO", "server")
-            if isinstance(info, hiredis.ReplyError):
-                raise LinkRefused(f"{link.address} does not let us read INFO, which waiting for replicas needs: {info}")
-            text = info.decode() if isinstance(info, bytes) else str(info)
-            run_id = next((line[7:] for line in text.splitlines() if line.startswith("run_id:")), "unknown")
-            if not link.is_up:
-                raise LinkLost(f"{link.address} was lost while we asked who it is")
-            link.run_id = run_id
+        if (error := await link.identify()) is not None:
+            raise LinkRefused(f"{link.address} does not let us read INFO, which waiting for replicas needs: {error}")
         return link.run_id
 
     async def made(self, link: Link, run_id: str, key: str, gives_up_at: float) -> None:

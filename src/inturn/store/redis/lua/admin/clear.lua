@@ -1,22 +1,18 @@
 #!lua flags=allow-oom
 -- Empties a lane: removes its waiting messages, its state and its stop, and takes the lease of the turn that runs away.
--- KEYS  lanes state mail msgs fence processes alarms era, note(of the call, so that a repeat does not remove what came
---       after the first attempt)
+-- KEYS  lanes state mail msgs fence processes alarms era, note
 -- ARGV  prefix key, note_ms deadline_ms
 -- returns  cleared messages | stale
--- include clock partition tell lane share advance accept burst arrive
+-- include clock partition note tell lane share advance accept burst arrive
 local key = ARGV.key
-local before = redis.call('GET', KEYS.note)
-if before then return { 'cleared', tonumber(before) } end
 local lane, count = read_lane(key), redis.call('HLEN', KEYS.msgs)
 for _, ident in ipairs(redis.call('HKEYS', KEYS.msgs)) do
   local message = read_message(key, ident)
-  redis.call('ZREM', prefix .. 'later', later_member(key, ident, message))
+  if message[M_KEEP] then end_delay(key, ident, message) end
   tell_awaiting(message[WATCHERS], key, ident)
   -- an inline caller that waits asks again
   if message[CALLER] ~= '' then tell_loss(key, message[CALLER], 0, 'the lane was cleared') end
 end
-redis.call('SET', KEYS.note, count, 'PX', ARGV.note_ms)
 redis.call('DEL', KEYS.state, KEYS.mail, KEYS.msgs)
 if lane then
   if lane[YIELDS] ~= '' then stop_yielding(lane) end
@@ -24,4 +20,4 @@ if lane then
   stand_ready(key, lane, '')
   go_idle(key, lane)
 end
-return { 'cleared', count }
+return answer('cleared', count)

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Shows one lane as it is now, with its first `limit` waiting messages and as many delayed ones.
+-- Shows one lane as it is now, with its first `limit` waiting messages and as many delayed ones. Only those are read.
 -- KEYS  lanes state mail msgs fence processes alarms era
 -- ARGV  prefix key, limit deadline_ms
 -- returns  lane token fence since_ms ident stopped why ready waiting state(false: none) state_ttl_ms messages | stale
@@ -7,13 +7,12 @@
 --          place(running|waiting|delayed) lead('': itself)
 -- include clock partition lane waiting
 local key = ARGV.key
-local lane, messages, shown = read_lane(key) or new_lane(), {}, {}
+local lane, messages = read_lane(key) or new_lane(), {}
 
 local look_at
 function look_at(ident, place, lead)
   local message = read_message(key, ident)
   if message then
-    shown[ident] = true
     messages[#messages + 1] = { ident, message[RANK], message[ATTEMPTS], now - message[ACCEPTED],
       math.max(0, message[AFTER] - now), message[CALLER] ~= '' and 1 or 0, message[BODY], message[ERRORS], place, lead }
     for _, other in ipairs(others_of(message)) do look_at(other, place, ident) end
@@ -25,14 +24,9 @@ look_at(lane[RUNNING], held and 'running' or 'waiting', '') -- a message whose h
 for _, member in ipairs(redis.call('ZRANGE', KEYS.mail, 0, ARGV.limit - 1)) do
   look_at(member:sub(23), 'waiting', '')
 end
-local delayed = 0
-for _, ident in ipairs(redis.call('HKEYS', KEYS.msgs)) do
-  local message = delayed < tonumber(ARGV.limit) and not shown[ident] and read_message(key, ident)
-  if message and message[M_KEEP] then
-    delayed = delayed + 1
-    look_at(ident, 'delayed', '')
-  end
+for _, member in ipairs(redis.call('ZRANGE', prefix .. 'delayed:' .. key, 0, ARGV.limit - 1)) do
+  look_at(member:sub(18), 'delayed', '')
 end
 return { 'lane', held and lane[HOLDER] or '', held and lane[GRANTED] or 0, held and now - lane[BEGAN] or 0,
-  held and lane[RUNNING] or '', lane[STOPPED], lane[WHY], lane[READY], waiting_in(key, lane),
+  held and lane[RUNNING] or '', lane[STOPPED], lane[WHY], lane[READY]:match('%Z*'), waiting_in(key, lane),
   redis.call('GET', KEYS.state), redis.call('PTTL', KEYS.state), messages }

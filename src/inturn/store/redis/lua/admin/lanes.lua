@@ -12,7 +12,7 @@ for _, key in ipairs(keys) do
   local lane = read_lane(key)
   local held = is_leased(lane)
   found[#found + 1] = { key, held and lane[HOLDER] or '', held and now - lane[BEGAN] or 0, held and lane[RUNNING] or '',
-    lane[STOPPED], lane[WHY], lane[READY], waiting_in(key, lane) }
+    lane[STOPPED], lane[WHY], lane[READY]:match('%Z*'), waiting_in(key, lane) }
 end
 local workers = redis.call('HGETALL', KEYS.workers)
 for i = 1, #workers, 2 do
@@ -21,6 +21,8 @@ for i = 1, #workers, 2 do
   end
 end
 for _, handler in ipairs(redis.call('SMEMBERS', KEYS.handlers)) do
-  handlers[#handlers + 1] = { handler, redis.call('ZCARD', prefix .. 'ready:' .. handler), living[handler] or 0 }
+  local ready = redis.call('ZCARD', prefix .. 'ready:' .. handler)
+    + tonumber(redis.call('HGET', prefix .. 'grouped', handler) or 0)
+  handlers[#handlers + 1] = { handler, ready, living[handler] or 0 }
 end
 return { 'lanes', redis.call('HLEN', KEYS.lanes), redis.call('ZCARD', KEYS.dead), found, handlers }

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
 -- Puts a dead letter back to its old place in its lane, past the duplicate check, with all its attempts; or drops it.
--- KEYS  dead letters lanes fence processes alarms era
--- ARGV  prefix key ident how(replay|drop) deadline_ms
--- returns  done | none (no such letter, or a repeat) | stale
--- include clock partition tell lane share advance accept
+-- KEYS  dead letters lanes fence processes alarms era, note
+-- ARGV  prefix key ident how(replay|drop) note_ms deadline_ms
+-- returns  done | none (no such letter) | stale
+-- include clock partition note tell lane share advance accept
 local key, ident = ARGV.key, ARGV.ident
 local member = key .. '\0' .. ident
 local packed = redis.call('HGET', KEYS.letters, member)
-if not packed then return { 'none' } end
+if not packed then return answer('none') end
 redis.call('HDEL', KEYS.letters, member)
 redis.call('ZREM', KEYS.dead, member)
 if ARGV.how == 'replay' then
@@ -22,4 +22,4 @@ if ARGV.how == 'replay' then
   put(key, ident, message)
   stir(key, lane, ident)
 end
-return { 'done' }
+return answer('done')

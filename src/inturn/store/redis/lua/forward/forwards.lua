@@ -2,14 +2,14 @@
 -- Returns the sends that wait for another partition, the oldest first. Removes those that it has taken.
 -- KEYS  forward(:<to>) forwards
 -- ARGV  prefix to taken(0: none) limit deadline_ms
--- returns  forwards sends(packed) how_many_there_are | stale
+-- returns  forwards sends(packed) how_many_there_are | none | stale
 -- include clock partition
 local taken = tonumber(ARGV.taken)
 while true do
   local head = redis.call('LINDEX', KEYS.forward, 0)
   if not head then
     redis.call('SREM', KEYS.forwards, ARGV.to)
-    return { 'forwards', {}, 0 }
+    return { 'none', {}, 0 }
   end
   if cmsgpack.unpack(head)[1] > taken then break end
   redis.call('LPOP', KEYS.forward)

@@ -65,13 +65,22 @@ local function wake(handler)
   end
 end
 
--- Puts a free lane into the ready list of this handler ('': into none), and takes it out of the one that it was in.
-local function stand_ready(key, lane, handler)
-  if lane[READY] == handler then return end
-  if lane[READY] ~= '' then redis.call('ZREM', prefix .. 'ready:' .. lane[READY], key) end
-  lane[READY] = handler
-  if handler ~= '' then
-    redis.call('ZADD', prefix .. 'ready:' .. handler, tick(), key)
+-- Puts a free lane into this ready list ('': into none), and takes it out of the one that it was in. Its group gets a
+-- place, if it has none: it may still have that of its last turn (see claim.lua).
+local function stand_ready(key, lane, list)
+  if lane[READY] == list then return end
+  if lane[READY] ~= '' then
+    redis.call('ZREM', prefix .. 'ready:' .. lane[READY], key)
+    if lane[READY]:find('%z') then redis.call('HINCRBY', prefix .. 'grouped', lane[READY]:match('%Z+'), -1) end
+  end
+  lane[READY] = list
+  if list ~= '' then
+    local handler = list:match('%Z+')
+    redis.call('ZADD', prefix .. 'ready:' .. list, tick(), key)
+    if handler ~= list
+      and redis.call('ZADD', prefix .. 'ready:' .. handler, 'NX', tick(), list:sub(#handler + 1)) == 0 then
+      redis.call('HINCRBY', prefix .. 'grouped', handler, 1)
+    end
     redis.call('SADD', prefix .. 'handlers', handler)
     wake(handler)
   end
@@ -198,7 +207,7 @@ local function advance(key, lane)
       if waits_until > now then
         wait_until(key, waits_until, needs)
       else
-        ready = needs
+        ready = list_of(ident, message)
         redis.call('ZREM', prefix .. 'alarms', key)
       end
       break

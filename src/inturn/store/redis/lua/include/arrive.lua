@@ -4,12 +4,19 @@ local function later_member(key, ident, message)
   return string.format('%016.0f ', message[NUMBER]) .. key .. '\0' .. ident
 end
 
+-- A delayed message stands in `later` for the time at which it arrives, and in `delayed:<key>` for those who look.
+local function end_delay(key, ident, message)
+  local member = later_member(key, ident, message)
+  redis.call('ZREM', prefix .. 'later', member)
+  redis.call('ZREM', prefix .. 'delayed:' .. key, member:sub(1, 17) .. ident)
+end
+
 -- This message will never run. Submitters of the same id, and processes that await it, are told why, until its window
 -- has passed; the window of a delayed message begins when it would have run.
 local function write_off(key, ident, message, why, window)
   window = math.max(1, window) + math.max(0, message[AFTER] - now)
   redis.call('SET', prefix .. 'mark:' .. key .. '\0' .. ident, '\0' .. why, 'PX', window)
-  redis.call('ZREM', prefix .. 'later', later_member(key, ident, message))
+  if message[M_KEEP] then end_delay(key, ident, message) end
   take_out(key, ident, message)
   tell_awaiting(message[WATCHERS], key, ident)
 end
@@ -69,7 +76,8 @@ local function make_way(key, lead, running, ident, message, window, members, mes
   end
   redis.call('ZREM', prefix .. 'mail:' .. key, mail_member(ident, message))
   for _, other in ipairs(others_of(running)) do
-    write_off(key, other, read_message(key, other), 'superseded', window)
+    local its = read_message(key, other)
+    if its then write_off(key, other, its, 'superseded', window) end
   end
   write_off(key, lead, running, 'superseded', window)
   message[NUMBER], message[M_CUTS] = running[NUMBER], running[M_CUTS]
@@ -140,6 +148,7 @@ local function postpone(key, lane, ident, message, keep_ms, delay)
   save_message(key, ident, message)
   local member, letter = later_member(key, ident, message), key .. '\0' .. ident
   redis.call('ZADD', prefix .. 'later', message[AFTER], member)
+  redis.call('ZADD', prefix .. 'delayed:' .. key, message[AFTER], member:sub(1, 17) .. ident)
   if redis.call('HDEL', prefix .. 'letters', letter) == 1 then redis.call('ZREM', prefix .. 'dead', letter) end
   if redis.call('ZRANGE', prefix .. 'later', 0, 0)[1] == member then wake(needs_of(ident, message)) end
   if has_moved and lane[HOLDER] == '' then advance(key, lane) end

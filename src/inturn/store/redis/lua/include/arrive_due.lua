@@ -8,8 +8,9 @@ if #come > 0 then
     local key, ident = member:sub(18, at - 1), member:sub(at + 1)
     local message = read_message(key, ident)
     if message and message[M_KEEP] then
+      end_delay(key, ident, message)
       local lane, keep_ms = read_lane(key) or new_lane(), message[M_KEEP]
-      message[ACCEPTED], message[AFTER], message[M_KEEP] = message[AFTER], 0, nil
+      message[ACCEPTED], message[AFTER], message[M_KEEP] = message[AFTER], 0, false
       stir(key, lane, ident, arrive(key, lane, ident, message, keep_ms, true, true))
     end
   end

@@ -9,16 +9,20 @@
 --   alarms       zset: key -> when the lane must be looked at again (ms)
 --   lates        zset: '<key>' NUL '<ident>' -> when the message must have begun
 --   later        zset: 'NNNNNNNNNNNNNNNN <key>' NUL '<ident>' -> when a delayed message, in `msgs` alone, arrives
---   ready:<handler>  zset: key -> number: free lanes whose next message is this handler's
+--   delayed:<key>  zset: 'NNNNNNNNNNNNNNNN <ident>' -> the same for one lane: for those who look at it
+--   ready:<handler>  zset: key -> number: free lanes whose next message is this handler's; and NUL <group> -> number:
+--                    the place of a group, whose lanes stand in ready:<handler> NUL <group>
+--   grouped      hash: handler -> how many more lanes are ready for it than its ready list has members
 --   a lane: 1 token, 2 fence, 3 ttl, 4 fixed end, 5 lapses if unconfirmed, 6 since, 7 ident that runs, 8 '' | paused |
---     parked, 9 why, 10 the ready list it stands in, 11 ttl of the state, 12 who awaits the result of an inline turn,
---     13 others may interrupt it (0|1), 14 interrupts of inline turns in a row, 15 token that was interrupted and
---     has not ended, 16 until when it may take, 17 the plain key that its lease holds too
+--     parked, 9 why, 10 the ready list it stands in ('<handler>', or '<handler>' NUL '<group>'), 11 ttl of the state,
+--     12 who awaits the result of an inline turn, 13 others may interrupt it (0|1), 14 interrupts of inline turns in a
+--     row, 15 token that was interrupted and has not ended, 16 until when it may take, 17 the plain key that its lease
+--     holds too
 --   a message: 1 number, 2 rank, 3 body, 4 attempts, 5 ttl, 6 time limit, 7 accepted, 8 not before, 9 not begun later
 --     than, 10 token of its inline caller or '', 11 errors, 12 processes that await its result,
 --     13 the call that submitted it, 14 rule of its handler, 15 '' or the idents of its burst, itself left out,
 --     16 more may join it (0|1), 17 plain key that its turn holds too, 18 '' or '@' and the version of its handler,
---     19 interrupts in a row, 20 ttl of the state, while it is delayed
+--     19 interrupts in a row, 20 ttl of the state, while it is delayed, 21 its group (nil: none)
 --   a rule: '' (it queues), or 'policy quiet_ms cap max_quiet_ms allows(0|1) version window_ms'
 local HOLDER, GRANTED, LEASE, UNTIL, LAPSE, BEGAN, RUNNING = 1, 2, 3, 4, 5, 6, 7
 local STOPPED, WHY, READY, KEEP, AWAITED = 8, 9, 10, 11, 12
@@ -26,7 +30,7 @@ local ALLOWS, CUTS, YIELDS, YIELD_BY, SHARED = 13, 14, 15, 16, 17
 local NO_PRIORITY = 'limits.MAX_PRIORITY'  -- the rank of priority 0
 local NUMBER, RANK, BODY, ATTEMPTS, M_TTL, LIMIT, ACCEPTED = 1, 2, 3, 4, 5, 6, 7
 local AFTER, LATE, CALLER, ERRORS, WATCHERS, CALL_OF = 8, 9, 10, 11, 12, 13
-local RULE, TOGETHER, OPEN, SHARES, NEEDS, M_CUTS, M_KEEP = 14, 15, 16, 17, 18, 19, 20
+local RULE, TOGETHER, OPEN, SHARES, NEEDS, M_CUTS, M_KEEP, GROUP = 14, 15, 16, 17, 18, 19, 20, 21
 
 local function new_lane()
   return { '', 0, 0, 0, 0, 0, '', '', '', '', 0, '', 0, 0, '', 0, '' }
@@ -111,6 +115,11 @@ end
 -- Returns what a worker must be able to run to get this message: its handler, and perhaps '@' and a version.
 local function needs_of(ident, message)
   return handler_of(ident) .. (message and message[NEEDS] or '')
+end
+
+-- Returns the ready list for a lane whose next message this is.
+local function list_of(ident, message)
+  return needs_of(ident, message) .. (message[GROUP] and '\0' .. message[GROUP] or '')
 end
 
 -- Returns the idents of a burst without its lead.

@@ -3,9 +3,10 @@
 --   queue:<name>   zset, all scores 0: 'PPPP AAAAAAAAAAAAAAAA token', so that its order is priority, then arrival
 --   places:<name>  hash: token -> packed place
 -- Without grants and places, none of these keys exists.
---   a grant: 1 owner, 2 weight, 3 fence, 4 arrival, 5 ttl, 6 fixed end, 7 lapses if unconfirmed, 8 since, 9 last extend
+--   a grant: 1 owner, 2 weight, 3 fence, 4 arrival, 5 ttl, 6 fixed end, 7 lapses if unconfirmed, 8 since, 9 order of the last
+--     extend
 --   a place: 1 owner, 2 weight, 3 arrival, 4 ttl, 5 life, 6 priority, 7 since
-local OWNER, WEIGHT, FENCE, ARRIVAL, TTL, ENDS, LAPSES, SINCE, CALL = 1, 2, 3, 4, 5, 6, 7, 8, 9
+local OWNER, WEIGHT, FENCE, ARRIVAL, TTL, ENDS, LAPSES, SINCE, EXTENDED = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local PLACE_ARRIVAL, PLACE_TTL, PLACE_LIFE, PRIORITY, PLACE_SINCE = 3, 4, 5, 6, 7
 
 local function lock_named(name)
@@ -39,6 +40,12 @@ end
 local function life_left(grant)
   if grant[ENDS] > 0 then return math.max(1, grant[ENDS] - now) end
   return 0
+end
+
+-- Returns nil for a place that is gone. Any key of a lock may be: evicted, if its owner allows that, or deleted by hand.
+local function read_place(lock, token)
+  local packed = redis.call('HGET', lock.places, token)
+  return packed and cmsgpack.unpack(packed)
 end
 
 local function grants_of(lock)

@@ -3,6 +3,7 @@
 -- follow it.
 --   fence      string: the last number given out
 --   era        string: the first number that this memory gave out; a smaller one is from a memory that was lost
+--   partitions string: how many there are; only in partition 0, and no script uses it (see calls.py)
 --   processes  hash: process -> when it was last seen (ms)
 --   names      set: every lock in use
 --   due        zset: every lock that is waited for -> when it must be looked at again (ms)

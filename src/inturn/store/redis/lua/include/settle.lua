@@ -53,8 +53,11 @@ local function grant_heads(lock, calling_process)
     if not head then break end
     local token = head:sub(23)
     local process = process_of(token)
-    local place = cmsgpack.unpack(redis.call('HGET', lock.places, token))
-    if process ~= calling_process and now > seen_at(process) + limits.PLACE_LIVES_MS then
+    local place = read_place(lock, token)
+    if not place then
+      redis.call('ZREM', lock.queue, head)
+      tell_loss(lock.name, token, 0, 'its place was gone')
+    elseif process ~= calling_process and now > seen_at(process) + limits.PLACE_LIVES_MS then
       remove_place(lock, token, place)
     elseif used + place[WEIGHT] <= capacity then
       remove_place(lock, token, place)
@@ -92,21 +95,27 @@ local function reschedule(lock, used, soonest)
   end
 end
 
--- The lock itself is gone (evicted, or deleted by hand). Its waiters are told to ask again.
+-- The lock itself, or its queue, is gone (evicted, or deleted by hand). Its waiters are told to ask again.
 local function dismiss_waiters(lock)
+  local tokens = redis.call('HKEYS', lock.places)
   for _, member in ipairs(redis.call('ZRANGE', lock.queue, 0, -1)) do
-    local token = member:sub(23)
-    remove_place(lock, token, cmsgpack.unpack(redis.call('HGET', lock.places, token)))
+    if redis.call('HEXISTS', lock.places, member:sub(23)) == 0 then tokens[#tokens + 1] = member:sub(23) end
+  end
+  for _, token in ipairs(tokens) do
+    local place = read_place(lock, token)
+    if place then remove_place(lock, token, place) end
     tell_loss(lock.name, token, 0, 'the lock was gone')
   end
-  reschedule(lock, 0, math.huge)
+  redis.call('DEL', lock.queue)
 end
 
 local function settle(lock, calling_process)
   if redis.call('EXISTS', lock.hash) == 0 then
     dismiss_waiters(lock)
+    reschedule(lock, 0, math.huge)
     return {}, math.huge
   end
+  if redis.call('ZCARD', lock.queue) < redis.call('HLEN', lock.places) then dismiss_waiters(lock) end
   local held_until = reap(lock)
   local mine, granted_until, used = grant_heads(lock, calling_process)
   local soonest = math.min(held_until, granted_until)

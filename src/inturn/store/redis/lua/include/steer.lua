@@ -4,6 +4,7 @@
 local function steer(key, lane, have, version, would_commit)
   local ident = lane[RUNNING]
   local lead, handler, members, messages, newer = read_message(key, ident), handler_of(ident), {}, {}, {}
+  if not lead then return newer end -- gone
   local may_join = lane[STOPPED] == '' and (lead[OPEN] == 1 or would_commit) and #others_of(lead) < limits.MAX_TOGETHER
   local waiting = may_join and redis.call('ZRANGE', prefix .. 'mail:' .. key, 0, limits.MAX_LOOKED_AT - 1) or {}
   for _, member in ipairs(waiting) do
@@ -18,6 +19,9 @@ local function steer(key, lane, have, version, would_commit)
   join(key, lead, members, messages)
   if #members > 0 then save_message(key, ident, lead) end
   local others = others_of(lead)
-  for i = have, #others do newer[#newer + 1] = seen(others[i], read_message(key, others[i])) end
+  for i = have, #others do
+    local its = read_message(key, others[i])
+    if its then newer[#newer + 1] = seen(others[i], its) end
+  end
   return newer
 end

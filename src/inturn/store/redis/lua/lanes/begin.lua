@@ -35,7 +35,9 @@ if lane and lane[HOLDER] == token then
 end
 local message = read_message(key, ident)
 if message and message[CALLER] == token then
-  return { 'waiting', redis.call('ZRANK', KEYS.mail, mail_member(ident, message)) }
+  local ahead = redis.call('ZRANK', KEYS.mail, mail_member(ident, message))
+  if ahead then return { 'waiting', ahead } end
+  redis.call('HDEL', KEYS.msgs, ident) -- the mailbox was evicted: it queues anew
 end
 
 -- include share advance accept

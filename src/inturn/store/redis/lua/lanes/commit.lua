@@ -5,8 +5,8 @@
 --       is_submitted(0|1) next_token('': no more for this worker) can have(how many messages the turn has)
 --       unless_newer(0: no; else the version that its worker can read), sends... deadline_ms
 -- SEND  to(its partition; '': this one) key ident body ttl_ms limit_ms keep_ms
---       is_fresh(1: its id cannot be a duplicate) rank rule delay_ms shares
--- returns  committed (next) | newer messages {ident body waited_ms}: they are in the turn, and nothing was written
+--       is_fresh(1: no lane of this partition knows its id) rank rule delay_ms shares group
+-- returns  committed (next) | newer messages {ident body waited_ms accepted_ms}: they are in the turn, and nothing was written
 --          | lost why | gone (a repeat finds it so) | stale; next: see `given` in include/turns.lua
 -- include clock partition
 local key, token, ident, window = ARGV.key, ARGV.token, ARGV.ident, tonumber(ARGV.window_ms)
@@ -62,7 +62,7 @@ end
 if window > 0 then redis.call('SET', KEYS.mark, ARGV.result, 'PX', window) end
 local awaited = lane[AWAITED]
 if is_submitted then
-  local lead = read_message(key, ident)
+  local lead = read_message(key, ident) or { [WATCHERS] = '', [TOGETHER] = '' } -- evicted: nobody is known to await it
   awaited = lead[WATCHERS]
   release_unseen(key, lead, tonumber(ARGV.have))
   local others = others_of(lead)

@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
--- Ends a turn of a submitted message with nothing done.
+-- Ends a turn of a submitted message with nothing done, but for the state that a dead letter may leave.
 -- KEYS  lanes state mail msgs fence processes alarms era
 -- ARGV  prefix key, token fence(0: any) how(retry|dead|park|back|split) delay_ms error('': none) why next_token can
---       attempts(split: how many each message has had) version(0: as before; else only workers that have this version
---       of the handler get it) have(how many messages the handler has seen; 0: all) deadline_ms
+--       attempts(how many it has had, split: each of them; 0: as counted) version(0: as before; else only workers that
+--       have this version of the handler get it) have(how many messages the handler has seen; 0: all)
+--       state('': as it is; else it is set) keep_ms deadline_ms
 -- how: retry: again after the delay, ahead of what came later; dead: to the dead letters; park: back to its place, and
 --      the lane stops; back: as if it had not been given; split: a burst is tried again message by message
 -- returns  failed (next) | lost why | gone (a repeat finds it so) | stale; next: see `given` in include/turns.lua
@@ -23,6 +24,10 @@ if not lane or lane[HOLDER] ~= token or (lane[GRANTED] ~= fence and fence > 0) t
 end
 local ident = lane[RUNNING]
 local message = read_message(key, ident)
+if not message then -- evicted: there is nothing to try again
+  end_lease(lane)
+  return { 'failed', give_next(key, lane, ARGV.next_token, ARGV.can) }
+end
 if ARGV.error ~= '' then
   local errors = message[ERRORS]
   errors[#errors + 1] = ARGV.error
@@ -31,16 +36,23 @@ end
 announce(key, how == 'back' and 'back' or 'fail', lane[GRANTED], how .. ' ' .. ARGV.why)
 end_lease(lane)
 if how ~= 'back' then lane[CUTS], message[M_CUTS] = 0, 0 end
+if ARGV.attempts ~= '0' then message[ATTEMPTS] = tonumber(ARGV.attempts) end
 local have = how == 'dead' and 1 or tonumber(ARGV.have) -- a burst was split before, so only its lead is at fault
 if have > 0 then release_unseen(key, message, have) end
+if ARGV.state ~= '' then
+  redis.call('SET', KEYS.state, ARGV.state)
+  lane[KEEP] = tonumber(ARGV.keep_ms)
+end
 if how == 'dead' then
   bury(key, lane, ident, message)
 elseif how == 'split' then
   for _, other in ipairs(others_of(message)) do
     local its = read_message(key, other)
-    its[AFTER], its[ATTEMPTS] = now + tonumber(ARGV.delay_ms), tonumber(ARGV.attempts)
-    its[OPEN], its[ERRORS] = 0, message[ERRORS]
-    put(key, other, its)
+    if its then
+      its[AFTER], its[ATTEMPTS] = now + tonumber(ARGV.delay_ms), tonumber(ARGV.attempts)
+      its[OPEN], its[ERRORS] = 0, message[ERRORS]
+      put(key, other, its)
+    end
   end
   message[AFTER], message[ATTEMPTS], message[OPEN] = now + tonumber(ARGV.delay_ms), tonumber(ARGV.attempts), 0
   message[TOGETHER] = ''

@@ -37,10 +37,13 @@ if state[3] then
   return { 'granted', grant[FENCE], grant[ARRIVAL], life_left(grant) }
 end
 
-local place = redis.call('HGET', lock.places, token)
-if place then return { 'waiting', cmsgpack.unpack(place)[PLACE_ARRIVAL] } end
-
 -- include settle
+local place = read_place(lock, token)
+if place then
+  -- a place that the queue does not know is taken again, behind all others
+  if redis.call('ZSCORE', lock.queue, place_member(token, place)) then return { 'waiting', place[PLACE_ARRIVAL] } end
+  remove_place(lock, token, place)
+end
 local rank = rank_of(ARGV.priority)
 local function fits()
   state = redis.call('HMGET', lock.hash, 'cap', 'used')

@@ -17,8 +17,10 @@ for token, grant in pairs(grants_of(lock)) do
 end
 for _, member in ipairs(redis.call('ZRANGE', lock.queue, 0, limits.MAX_WAITERS - 1)) do
   local token = member:sub(23)
-  local place = cmsgpack.unpack(redis.call('HGET', lock.places, token))
-  waiters[#waiters + 1] = { token, place[OWNER], place[WEIGHT], place[PRIORITY],
-    place[PLACE_ARRIVAL], now - place[PLACE_SINCE] }
+  local place = read_place(lock, token)
+  if place then
+    waiters[#waiters + 1] = { token, place[OWNER], place[WEIGHT], place[PRIORITY],
+      place[PLACE_ARRIVAL], now - place[PLACE_SINCE] }
+  end
 end
 return { 'held', tonumber(capacity), grants, waiters }

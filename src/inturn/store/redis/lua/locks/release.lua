@@ -21,8 +21,9 @@ if state[2] then
     -- The common hand-over, in fewer steps than below: the next one is of the same process, and alike.
     local heir = heads[1]:sub(23)
     if heir:sub(1, #process + 1) == process .. '#' then
-      local place = cmsgpack.unpack(redis.call('HGET', KEYS.places, heir))
-      if state[1] == state[3] and place[WEIGHT] == grant[WEIGHT] and place[PLACE_TTL] == grant[TTL]
+      local packed = redis.call('HGET', KEYS.places, heir)
+      local place = packed and cmsgpack.unpack(packed)
+      if place and state[1] == state[3] and place[WEIGHT] == grant[WEIGHT] and place[PLACE_TTL] == grant[TTL]
         and place[PLACE_LIFE] == 0 and grant[ENDS] == 0 then
         local number = tick()
         grant = { place[OWNER], place[WEIGHT], number, place[PLACE_ARRIVAL], place[PLACE_TTL], 0, 0, now, '' }
