@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import sys
 import time
 from typing import Any
@@ -19,6 +20,20 @@ from inturn.store import clock
 
 def say(event: str, name: str = "", **facts: Any) -> None:
     print(json.dumps({"event": event, "name": name, "at": clock.now(), **facts}), flush=True)
+
+
+class _WorkerSays(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        for begins_with, event in (("worker begins", "ready"), ("worker stops", "stopping")):
+            if record.getMessage().startswith(begins_with):
+                say(event)
+
+
+def say_what_the_worker_does() -> None:
+    """`ready` is said by the worker itself: before it has begun, a signal would simply end the process."""
+    log = logging.getLogger("inturn.worker")
+    log.addHandler(_WorkerSays())
+    log.setLevel(logging.INFO)
 
 
 class Actor:

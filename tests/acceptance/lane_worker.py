@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 import sys
 from typing import Any
 
 from inturn import InTurn, Turn
 from inturn.settings import Settings
-from tests.acceptance.actor import say
+from tests.acceptance.actor import say, say_what_the_worker_does
 from tests.acceptance.processes import Child, Processes
 
 TTL = 1.5
@@ -61,14 +60,6 @@ def register(app: InTurn, ttl: float = TTL) -> dict[str, asyncio.Event]:
     return opened
 
 
-class Tells(logging.Handler):
-    """What the worker says of itself, as an event."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.getMessage().startswith("worker stops"):
-            say("stopping")
-
-
 async def listen(opened: dict[str, asyncio.Event]) -> None:
     commands = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
@@ -82,10 +73,7 @@ async def main() -> None:
     url, namespace, grace, signals = sys.argv[1:]
     async with InTurn(url, namespace=namespace, settings=Settings(store_timeout=10.0)) as app:
         listening = asyncio.create_task(listen(register(app)))
-        logger = logging.getLogger("inturn.worker")
-        logger.addHandler(Tells())
-        logger.setLevel(logging.INFO)
-        say("ready")
+        say_what_the_worker_does()
         await app.run(concurrency=4, grace=float(grace), signals=signals == "yes")
         say("stopped")
         listening.cancel()

@@ -16,7 +16,7 @@ from typing import Any
 
 from inturn import InTurn, Turn
 from inturn.settings import Settings
-from tests.acceptance.actor import say
+from tests.acceptance.actor import say, say_what_the_worker_does
 from tests.acceptance.processes import Child, Processes, hears
 
 TTL = 1.5
@@ -151,7 +151,7 @@ async def main() -> None:
     url, namespace, version = sys.argv[1:]
     async with InTurn(url, namespace=namespace, settings=Settings(store_timeout=10.0)) as app:
         listening = asyncio.create_task(listen(register(app, int(version))))
-        say("ready")
+        say_what_the_worker_does()
         await app.run(concurrency=4, grace=0.1, signals=True)
         say("stopped")
         listening.cancel()

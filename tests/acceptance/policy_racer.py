@@ -10,7 +10,7 @@ import os
 import sys
 
 from inturn import InTurn
-from tests.acceptance.actor import say
+from tests.acceptance.actor import say_what_the_worker_does
 from tests.acceptance.policy_races import register, shake
 
 
@@ -28,7 +28,7 @@ async def main() -> None:
         ending = asyncio.create_task(end_with_parent())
         register(app, int(seed))
         shake(app, f"{seed}/{os.getpid()}")
-        say("ready")
+        say_what_the_worker_does()
         await app.run(concurrency=20, grace=1, signals=True)
         ending.cancel()
 
