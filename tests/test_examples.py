@@ -11,13 +11,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.servers import free_port
+from tests.servers.server import keep_port
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -26,6 +27,11 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 def started(name: str, store_url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The process, which has said that it listens, and where."""
     port = free_port()
+    with keep_port(port) or nullcontext():  # it takes a second to come to it, and others look for a free one meanwhile
+        yield from started_on(port, name, store_url)
+
+
+def started_on(port: int, name: str, store_url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     process = subprocess.Popen(
         [sys.executable, str(EXAMPLES / name)],
         env={**os.environ, "PORT": str(port), "INTURN_URL": store_url},

@@ -8,11 +8,12 @@ import pytest
 
 from inturn import InTurn
 from inturn.settings import Settings
+from tests.acceptance.looks import PATIENT
 from tests.acceptance.processes import Processes
 from tests.chaos.proxy import Proxy
 from tests.servers import PrivateRedis
 
-FAR_TIMEOUT_S = 3.0
+FAR_TIMEOUT_S = 5.0
 
 
 @pytest.fixture
@@ -24,13 +25,13 @@ def processes() -> Iterator[Processes]:
 
 @pytest.fixture
 async def app(store_url: str, namespace: str) -> AsyncIterator[InTurn]:
-    async with InTurn(store_url, namespace=namespace) as opened:
+    async with InTurn(store_url, namespace=namespace, settings=PATIENT) as opened:
         yield opened
 
 
 @pytest.fixture
 async def other(store_url: str, namespace: str) -> AsyncIterator[InTurn]:
-    async with InTurn(store_url, namespace=namespace) as opened:
+    async with InTurn(store_url, namespace=namespace, settings=PATIENT) as opened:
         yield opened
 
 
@@ -49,12 +50,12 @@ async def far(proxy: Proxy, namespace: str) -> AsyncIterator[InTurn]:
 
 @pytest.fixture
 async def patient(proxy: Proxy, namespace: str) -> AsyncIterator[InTurn]:
-    """Another one there, which waits for an answer longer than a busy machine may take."""
-    async with InTurn(proxy.url, namespace=namespace, settings=Settings(store_timeout=20.0)) as app:
+    """Another one there."""
+    async with InTurn(proxy.url, namespace=namespace, settings=PATIENT) as app:
         yield app
 
 
 @pytest.fixture
 async def near(redis_url: str, namespace: str) -> AsyncIterator[InTurn]:
-    async with InTurn(redis_url, namespace=namespace) as app:
+    async with InTurn(redis_url, namespace=namespace, settings=PATIENT) as app:
         yield app

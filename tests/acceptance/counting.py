@@ -11,6 +11,7 @@ from pathlib import Path
 
 from inturn import InTurn
 from tests.acceptance.actor import say
+from tests.acceptance.looks import PATIENT
 
 
 class Counter:
@@ -25,7 +26,7 @@ class Counter:
 
 
 async def main(url: str, namespace: str, counter: Counter, times: int, meets: bool) -> None:
-    async with InTurn(url, namespace=namespace) as app:
+    async with InTurn(url, namespace=namespace, settings=PATIENT) as app:
         say("ready")
         sys.stdin.readline()
 

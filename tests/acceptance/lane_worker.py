@@ -16,8 +16,8 @@ from inturn.settings import Settings
 from tests.acceptance.actor import say, say_what_the_worker_does
 from tests.acceptance.processes import Child, Processes
 
-TTL = 1.5
-"""Seconds; what a crash costs at most, besides a beat."""
+TTL = 3.0
+"""Seconds; what a crash costs at most, besides a beat. Who takes over has as much, and may get the processor late."""
 LONG_TTL = 30.0
 """Where nobody is killed: a worker that gets the processor late must not lose its turn."""
 ATTEMPTS = 2

@@ -12,20 +12,24 @@ from pathlib import Path
 from inturn import InTurn, sync
 from inturn.lanes.admin import LaneInfo
 from inturn.locks.admin import LockInfo
+from inturn.settings import Settings
 from inturn.store import clock
 from inturn.store.sqlite.connection import Address
 from tests.acceptance.processes import Child
 from tests.waiting import PAUSE_S, WITHIN_S, until_status, wait_until
 
+PATIENT = Settings(store_timeout=30)
+"""Waits for an answer longer than a busy machine may take to give one: here it is not the store that is away."""
+
 
 def look(url: str, namespace: str, name: str = "x") -> LockInfo | None:
-    with sync.InTurn(url, namespace=namespace) as app:
+    with sync.InTurn(url, namespace=namespace, settings=PATIENT) as app:
         return app.locks.inspect(name)
 
 
 def until_waiting(url: str, namespace: str, number: int, name: str = "x", within: float = WITHIN_S) -> None:
     """So many wait for the lock."""
-    with sync.InTurn(url, namespace=namespace) as app:
+    with sync.InTurn(url, namespace=namespace, settings=PATIENT) as app:
 
         def is_so() -> bool:
             view = app.locks.inspect(name)
@@ -36,7 +40,7 @@ def until_waiting(url: str, namespace: str, number: int, name: str = "x", within
 
 def until_free(url: str, namespace: str, name: str = "x", within: float = WITHIN_S) -> None:
     """Nobody holds the lock, and nobody waits for it."""
-    with sync.InTurn(url, namespace=namespace) as app:
+    with sync.InTurn(url, namespace=namespace, settings=PATIENT) as app:
         wait_until(lambda: app.locks.inspect(name) is None, within, f"{name!r} is free: {app.locks.inspect(name)}")
 
 

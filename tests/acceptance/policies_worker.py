@@ -19,8 +19,8 @@ from inturn.settings import Settings
 from tests.acceptance.actor import say, say_what_the_worker_does
 from tests.acceptance.processes import Child, Processes, hears
 
-TTL = 1.5
-"""Seconds; what a crash costs at most, besides a beat."""
+TTL = 3.0
+"""Seconds; what a crash costs at most, besides a beat. Who takes over has as much, and may get the processor late."""
 LONG_TTL = 30.0
 """So long a paused worker would hold its lane, if nobody interrupted it."""
 ATTEMPTS = 2

@@ -11,6 +11,7 @@ import sys
 
 from inturn import InTurn
 from tests.acceptance.actor import say_what_the_worker_does
+from tests.acceptance.looks import PATIENT
 from tests.acceptance.policy_races import register, shake
 
 
@@ -24,7 +25,7 @@ async def end_with_parent() -> None:
 
 async def main() -> None:
     url, namespace, seed = sys.argv[1:]
-    async with InTurn(url, namespace=namespace) as app:
+    async with InTurn(url, namespace=namespace, settings=PATIENT) as app:
         ending = asyncio.create_task(end_with_parent())
         register(app, int(seed))
         shake(app, f"{seed}/{os.getpid()}")

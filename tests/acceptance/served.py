@@ -25,7 +25,8 @@ class Served:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "inturn.cli.main", "serve", "--port", "0", *words],
             cwd=folder,
-            env=os.environ | {"NO_PROXY": "*", "no_proxy": "*", **environ},
+            # a store that gets the processor late is not away
+            env=os.environ | {"NO_PROXY": "*", "no_proxy": "*", "INTURN_STORE_TIMEOUT": "30", **environ},
             stdout=subprocess.PIPE,
             stderr=self._log,
             start_new_session=True,

@@ -26,6 +26,7 @@ from inturn.workflows.orchestrator import WorkflowOrchestrator
 from inturn.workflows.parse import parse_turn
 from inturn.workflows.plain_state import RedisWorkflowStateStore
 from tests.acceptance.actor import say
+from tests.acceptance.looks import PATIENT
 from tests.acceptance.processes import Child, Processes
 
 PROCESSES = 5
@@ -140,7 +141,7 @@ async def main() -> None:
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    async with InTurn(url, namespace=namespace) as app:
+    async with InTurn(url, namespace=namespace, settings=PATIENT) as app:
         talker = Talker(app, url)
         say("ready")
         while line := await reader.readline():

@@ -136,7 +136,7 @@ async def test_a_release_that_arrives_after_the_lock_went_to_another_is_refused(
     """The holder does not know that its lease ended while its release was under way: the store has to say so."""
     async with InTurn(proxy.url, namespace=namespace, settings=Settings(store_timeout=30.0)) as far:
         (main,) = proxy.connections
-        lock = far.lock("x", ttl=3, owner="me")
+        lock = far.lock("x", ttl=6, owner="me")
         await lock.acquire()
         waiting = asyncio.create_task(near.lock("x").acquire())
         await until_waiters(near, "x", 1)

@@ -8,6 +8,7 @@ import pytest
 
 from inturn import InTurn
 from tests.acceptance.cancelling import Cancelled, When, at_every_await, cancelled_at, in_both_ways
+from tests.acceptance.looks import PATIENT
 from tests.waiting import is_soon_free, until_waiters
 
 
@@ -30,7 +31,7 @@ async def test_the_first_acquire_of_an_app_can_be_cancelled_at_every_await(
     store_url: str, namespace: str, other: InTurn, when: When
 ) -> None:
     async def attempt(number: int) -> None:
-        app = InTurn(store_url, namespace=namespace)
+        app = InTurn(store_url, namespace=namespace, settings=PATIENT)
         lock = app.lock("x", owner="me")
         try:
             await cancelled_at(number, when, lock.acquire())

@@ -11,6 +11,7 @@ from inturn import InTurn
 from inturn.workflows.orchestrator import WorkflowOrchestrator
 from inturn.workflows.plain_state import RedisWorkflowStateStore
 from inturn.workflows.state import Owner, WorkflowState
+from tests.acceptance.looks import PATIENT
 from tests.acceptance.processes import Child, Processes
 from tests.acceptance.talker import PROCESSES, TURNS, WORDS, NotingAgent, talkers
 
@@ -29,7 +30,7 @@ async def raced(
     processes: Processes, url: str, namespace: str, busy: Literal["reject", "queue", "merge"]
 ) -> tuple[dict[str, str], set[str], int]:
     """How each turn ended, what is in the state, and how many turns that took."""
-    async with InTurn(url, namespace=namespace) as app:
+    async with InTurn(url, namespace=namespace, settings=PATIENT) as app:
         orchestrator = WorkflowOrchestrator(app, NotingAgent())
         started = await orchestrator.start_session("ada", "acme", busy=busy)
         ended = all_at_once(talkers(processes, url, namespace), "turns", started.conversation_id)

@@ -175,7 +175,11 @@ async def test_nothing_that_was_accepted_is_lost_by_a_restart_of_redis(namespace
 
 async def test_a_waiting_inline_caller_gets_its_turn_after_a_restart_of_redis(namespace: str) -> None:
     with PrivateRedis(appendonly=True, extra=("--appendfsync", "always")) as server:
-        async with InTurn(server.url, namespace=namespace) as app, InTurn(server.url, namespace=namespace) as other:
+        settings = Settings(store_timeout=15.0)  # a busy machine may take long to start the server again
+        async with (
+            InTurn(server.url, namespace=namespace, settings=settings) as app,
+            InTurn(server.url, namespace=namespace, settings=settings) as other,
+        ):
 
             async def wait() -> list[str]:
                 async with other.turn("k", state=list) as turn:

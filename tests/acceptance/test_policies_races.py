@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 
 from inturn import InTurn
-from inturn.settings import Settings
 from inturn.store.lane import Commit, Ended
-from tests.acceptance.looks import until_all_idle
+from tests.acceptance.looks import PATIENT, until_all_idle
 from tests.acceptance.policy_races import Kind, Lane, judge, play, register, shake
 from tests.acceptance.processes import Child, Processes
 from tests.store.lane_life import process_of
@@ -29,18 +28,13 @@ AT_ONCE = 60
 """Lanes that are played side by side."""
 
 
-def patient(url: str, namespace: str) -> InTurn:
-    """It is not the store's timeout that is raced here: calls are always under way, and a machine may stand still for
-    longer than the usual five seconds.
-    """
-    return InTurn(url, namespace=namespace, settings=Settings(store_timeout=30))
-
-
 @pytest.fixture
 async def apps(store_url: str, namespace: str) -> AsyncIterator[list[InTurn]]:
     """A client, and two that work too; all of their calls are shaken."""
     async with AsyncExitStack() as stack:
-        opened = [await stack.enter_async_context(patient(store_url, namespace)) for _ in range(3)]
+        opened = [
+            await stack.enter_async_context(InTurn(store_url, namespace=namespace, settings=PATIENT)) for _ in range(3)
+        ]
         for number, app in enumerate(opened):
             register(app, SEED)
             shake(app, f"{SEED}/{number}")
@@ -107,7 +101,7 @@ async def test_workers_that_are_killed_at_any_time_lose_and_double_nothing(
             workers.append(await start())
 
     workers = [await start() for _ in range(2)]
-    async with patient(store_url, namespace) as client:
+    async with InTurn(store_url, namespace=namespace, settings=PATIENT) as client:
         register(client, SEED)
         killing = asyncio.create_task(kill(workers))
         kinds: tuple[Kind, ...] = ("interrupt", "steer", "merge", "rollback")

@@ -13,13 +13,14 @@ import pytest
 
 from inturn import InTurn
 from inturn.store import clock
+from tests.acceptance.looks import PATIENT
 from tests.acceptance.served import Served
 from tests.agents.provider import Provider, Request, Wire, serving
 from tests.agents.wire import completion
 from tests.lanes.workbench import Gate
 
-LEASE_S = 3.0
-"""Of a turn whose server is killed: the next one waits for its end."""
+LEASE_S = 6.0
+"""Of a turn whose server is killed: the next one waits for its end. It must not end before that."""
 Serve = Callable[..., Served]
 
 
@@ -228,7 +229,7 @@ async def test_everybody_is_told_when_it_stops_and_nothing_is_logged_as_a_fault(
 
 
 async def until_running(folder: Path, lanes: int) -> None:
-    async with asyncio.timeout(40), InTurn(f"sqlite:///{folder / 'inturn.db'}") as app:
+    async with asyncio.timeout(40), InTurn(f"sqlite:///{folder / 'inturn.db'}", settings=PATIENT) as app:
         while sum(lane.status == "running" for lane in await app.lanes.list()) < lanes:  # noqa: ASYNC110 - of another process
             await asyncio.sleep(0.02)
 

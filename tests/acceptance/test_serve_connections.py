@@ -9,11 +9,13 @@ import struct
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from inturn.store import clock
 from tests.acceptance.served import Served
 from tests.waiting import until
 
@@ -86,6 +88,13 @@ class Client:
             self.got += self.socket.recv(65536) if self.reads else b""
 
     @property
+    def is_answered(self) -> bool:
+        """Something has come for it, which it need not have read."""
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN)
+        return bool(poll.poll(0))
+
+    @property
     def is_left(self) -> bool:
         """The server has closed the connection, or reset it. Whoever does not read all before does not see it."""
         poll = select.poll()
@@ -95,6 +104,25 @@ class Client:
     def reset(self) -> None:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
+
+
+Manner = Callable[[Client], None]
+
+
+def behaving(connect: Connect, manner: Manner, **how: Any) -> Client:
+    """A client that connects and behaves so, in far less than the server's limit: one that a busy machine has kept from
+    it may have been left before it had sent anything, and another takes its place.
+    """
+    while True:
+        began_at = clock.now()
+        client = connect(**how)
+        try:
+            manner(client)
+        except (OSError, AssertionError):
+            if clock.now() - began_at < LIMIT_S / 2:
+                raise
+        if clock.now() - began_at < LIMIT_S / 2:
+            return client
 
 
 def kept_open(clients: list[Client]) -> int:
@@ -168,9 +196,7 @@ async def until_gone(clients: list[Client]) -> None:
 
 
 async def test_a_client_that_does_not_go_on_is_left(served: Served, connect: Connect) -> None:
-    clients = [connect() for _ in MANNERS for _ in range(8)]
-    for number, client in enumerate(clients):
-        MANNERS[number % len(MANNERS)](client)
+    clients = [behaving(connect, manner) for _ in range(8) for manner in MANNERS]
     await until_gone(clients)
     said = {manner.__name__: clients[number].got for number, manner in enumerate(MANNERS)}
     assert b" 401 " in said["no_body_after_a_401"]
@@ -184,21 +210,18 @@ async def test_a_client_that_does_not_go_on_is_left(served: Served, connect: Con
 @pytest.mark.parametrize(
     "manner", [half_a_head, one_byte_too_many, a_byte_after_the_answer, no_body_after_a_401], ids=lambda f: f.__name__
 )
-async def test_a_client_that_goes_on_byte_by_byte_is_left(
-    served: Served, connect: Connect, manner: Callable[[Client], None]
-) -> None:
+async def test_a_client_that_goes_on_byte_by_byte_is_left(served: Served, connect: Connect, manner: Manner) -> None:
     drips = b"\r\n" if manner in (one_byte_too_many, a_byte_after_the_answer) else b"x"
-    clients = [connect(drips=drips) for _ in range(4)]
-    for client in clients:
-        manner(client)
-    await until_gone(clients)
+    await until_gone([behaving(connect, manner, drips=drips) for _ in range(4)])
 
 
 async def test_a_client_that_never_reads_is_left(served: Served, connect: Connect) -> None:
-    clients = [connect(reads=False) for _ in range(4)]
-    for number, client in enumerate(clients):
-        client.send(client.head("/openapi.json") * (1, 40)[number % 2])  # what the system keeps for it, and more
-    await until(lambda: kept_open(clients) == len(clients))
+    def asks(client: Client, times: int) -> None:
+        client.send(client.head("/openapi.json") * times)
+
+    times = (1, 40) * 2  # what the system keeps for it, and more
+    clients = [behaving(connect, partial(asks, times=each), reads=False) for each in times]
+    await until(lambda: all(client.is_answered for client in clients))  # the server has had them all
     await until_gone(clients)
 
 
@@ -234,9 +257,11 @@ async def test_pipelined_requests_and_a_reset_cost_no_traceback(served: Served, 
 
 
 async def test_a_request_for_a_websocket_is_answered_as_any_other(served: Served, connect: Connect) -> None:
-    client = connect()
-    upgrade = (b"connection: upgrade", b"upgrade: websocket", b"sec-websocket-version: 13")
-    client.send(client.head("/nothing", *upgrade, b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ=="))
+    def upgrade(client: Client) -> None:
+        lines = (b"connection: upgrade", b"upgrade: websocket", b"sec-websocket-version: 13")
+        client.send(client.head("/nothing", *lines, b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ=="))
+
+    client = behaving(connect, upgrade)
 
     def is_left() -> bool:
         client.go_on()

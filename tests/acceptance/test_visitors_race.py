@@ -11,6 +11,7 @@ from inturn import InTurn
 from inturn.visitors.chat import Chat
 from inturn.visitors.projects import LaneProjects, ProjectSettings
 from inturn.visitors.responder import VisitorResponder
+from tests.acceptance.looks import PATIENT
 from tests.acceptance.processes import Child, Processes
 from tests.acceptance.talker import PROCESSES, TURNS, WORDS, NotingAgent, talkers
 from tests.waiting import until
@@ -56,7 +57,7 @@ async def chat_of(responder: VisitorResponder) -> Chat:
 
 @pytest.mark.parametrize("busy", ["merge", "queue"])
 async def test_no_field_of_a_burst_is_lost(busy: str, processes: Processes, store_url: str, namespace: str) -> None:
-    async with InTurn(store_url, namespace=namespace) as app:
+    async with InTurn(store_url, namespace=namespace, settings=PATIENT) as app:
         responder = await opened(app, busy)
         children = talkers(processes, store_url, namespace)
         visit(children, held=False)
@@ -72,7 +73,7 @@ async def test_no_field_of_a_burst_is_lost(busy: str, processes: Processes, stor
 async def test_under_drop_exactly_one_runs_and_each_other_logs_that_it_was_skipped(
     processes: Processes, store_url: str, namespace: str
 ) -> None:
-    async with InTurn(store_url, namespace=namespace) as app:
+    async with InTurn(store_url, namespace=namespace, settings=PATIENT) as app:
         responder = await opened(app, "drop")
         children = talkers(processes, store_url, namespace)
         visit(children, held=True)

@@ -130,10 +130,20 @@ def serving(folder: Path, site: str, *options: str) -> Iterator[tuple[Uvicorn, s
         assert found is not None
         if "--reload" in options:
             uvicorn.hears("startup complete")
+            # the server may be up before its reloader has begun to watch, and what changes until then is never noticed
+            until(lambda: is_watching_files(uvicorn.process.pid))
         yield uvicorn, found[0]
     finally:
         uvicorn.kill()
         last.dismiss()
+
+
+def is_watching_files(pid: int) -> bool:
+    """By inotify."""
+    try:
+        return any("inotify wd:" in file.read_text() for file in Path(f"/proc/{pid}/fdinfo").iterdir())
+    except FileNotFoundError:  # of what has just been closed
+        return False
 
 
 def until(is_so: Callable[[], bool], within_s: float = 30) -> None:
@@ -173,7 +183,7 @@ async def test_a_signal_stops_the_server_and_the_running_turn_is_finished(
             uvicorn.hears("Waiting for application shutdown")
             (tmp_path / "opened").touch()
             uvicorn.ends()
-            assert await receipt.result(1) == "done"
+            assert await receipt.result(20) == "done"
 
 
 async def test_a_worker_that_nobody_closes_ends_with_the_loop_and_hands_back_its_turn(

@@ -8,7 +8,6 @@ import pty
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -19,6 +18,7 @@ from inturn import sync
 from inturn.cli.main import main
 from inturn.locks.admin import HolderInfo, LockInfo, WaiterInfo
 from tests.cli.conftest import Captured, field_lists, one_sentence
+from tests.waiting import wait_until
 
 HOLDER = {"owner", "host", "pid", "fence", "held_s", "weight", "ends_in_s"}
 WAITER = {"owner", "host", "pid", "waited_s", "priority", "weight"}
@@ -42,10 +42,7 @@ def told(captured: Captured) -> tuple[str, str]:
 
 
 def wait_until_queued(app: sync.InTurn, name: str, count: int) -> None:
-    deadline = time.monotonic() + 10
-    while (lock := app.locks.inspect(name)) is None or len(lock.waiters) < count:
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    wait_until(lambda: (lock := app.locks.inspect(name)) is not None and len(lock.waiters) >= count)
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -108,14 +107,13 @@ def test_a_play_that_is_not_as_the_docs_say_is_not_hidden(monkeypatch: pytest.Mo
 
 
 def test_a_store_that_is_away_is_one_sentence() -> None:
-    started_at = time.monotonic()
     done = subprocess.run(
-        [*COMMAND, "--url", "redis://127.0.0.1:1/0"], capture_output=True, text=True, timeout=30, check=False
+        [*COMMAND, "--url", "redis://127.0.0.1:1/0"], capture_output=True, text=True, timeout=100, check=False
     )
     assert done.returncode == 1
-    assert done.stderr.startswith("inturn: ")
+    # at its own limit of a minute it would have said another one
+    assert done.stderr.startswith("inturn: cannot connect to redis://127.0.0.1:1/0")
     assert len(done.stderr.splitlines()) == 1
-    assert time.monotonic() - started_at < 30
 
 
 # -- the rows --------------------------------------------------------------------------------------------------------

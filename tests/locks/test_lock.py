@@ -391,7 +391,7 @@ async def test_an_app_that_was_closed_refuses_and_leaves_nobody_waiting(app: InT
 async def test_a_lease_whose_time_is_up_is_lost_even_if_its_loop_was_blocked_and_the_store_is_away(
     fresh_redis: PrivateRedis, renew: bool, why: str
 ) -> None:
-    async with InTurn(fresh_redis.url, settings=Settings(store_timeout=1)) as app:
+    async with InTurn(fresh_redis.url, settings=Settings(store_timeout=4)) as app:
         lock = app.lock("a", ttl=0.5, renew=renew)
         lease = await lock.take()
         fresh_redis.kill()

@@ -154,7 +154,7 @@ def test_a_signal_stops_a_blocking_worker_in_good_order(
         opened.touch()  # not before: it is the worker that waits for its turn
         assert worker.stdout.read() == "worker ends: 0 turns were handed back\nended well\n"
     assert worker.wait(20) == 0
-    assert running.result(timeout=1) == "done"
+    assert running.result(timeout=20) == "done"
 
 
 def test_a_signal_before_the_worker_has_begun_ends_it_too(sqlite_url: str) -> None:

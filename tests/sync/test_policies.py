@@ -115,7 +115,7 @@ def test_nothing_runs_beside_the_rest_of_an_interrupted_block_for_a_second(
         receipt = app.submit("next", "a")
         receipt.result(timeout=20)
         wait_until(lambda: turn.lost)  # the other app may hear of it later than we of the result
-    assert 0.95 < began[0] - interrupted_at < 5
+    assert 0.95 < began[0] - interrupted_at < 15, "its lease would never have ended by itself"
 
 
 def test_a_turn_that_does_not_allow_it_is_not(app: sync.InTurn, other: sync.InTurn) -> None:

@@ -54,7 +54,7 @@ def test_any_thread_that_has_the_object_may_release(quorum: sync.Quorum) -> None
 
 
 def test_leaving_a_block_never_releases_what_another_thread_holds(quorum: sync.Quorum) -> None:
-    lock = quorum.lock("x", ttl=1, wait=20, renew=False)
+    lock = quorum.lock("x", ttl=5, wait=20, renew=False)  # so long that the next one, too, may get the processor late
     first, second = lock.__enter__(), []
     wait_until(lambda: first.lost)
 
