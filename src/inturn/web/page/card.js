@@ -125,9 +125,10 @@ class Scope {
     const actions = makeActions(card.actions, this); // first: Enter does the first of them, not one of the body
     const body = showParts(card.body, this);
     const isShown = body.length > 0 || actions !== null;
-    const words = isShown && this.#shared.lost === before ? "" : String(card.fallbackText ?? "");
-    element.append(...(words ? [el("p", { class: "text" }, words)] : []), ...body, ...(actions ? [actions] : []));
+    element.append(...body, ...(actions ? [actions] : []));
     if (card.selectAction) select(element, card.selectAction, this);
+    const words = isShown && this.#shared.lost === before ? "" : String(card.fallbackText ?? "");
+    if (words) element.prepend(el("p", { class: "text" }, words));
   }
 
   make(part) {

@@ -3,7 +3,7 @@
  * shows its fallback; if it has none, the part around it shows its own.
  */
 
-import { el, httpsUrl } from "./dom.js";
+import { el, webUrl } from "./dom.js";
 
 /** More than the server lets through. */
 const MAX_DEPTH = 24;
@@ -19,14 +19,14 @@ export function showPart(part, scope, depth = 0) {
   if (depth > MAX_DEPTH || !isMet(part.requires)) return showFallback(part, scope, depth);
   const before = scope.mark();
   const made = makePart(part, scope, depth);
-  if (made === undefined || (scope.hasLostSince(before) && part.fallback !== undefined)) {
+  const shown = made !== undefined && part.selectAction ? scope.select(made, part.selectAction) : made;
+  if (shown === undefined || (scope.hasLostSince(before) && part.fallback !== undefined)) {
     scope.backTo(before);
     return showFallback(part, scope, depth);
   }
-  if (made === null) return null;
-  const selected = part.selectAction ? scope.select(made, part.selectAction) : made;
-  scope.remember(part, selected);
-  return selected;
+  if (shown === null) return null;
+  scope.remember(part, shown);
+  return shown;
 }
 
 export function showParts(parts, scope, depth = 0) {
@@ -161,7 +161,7 @@ function imageSet(part, scope, depth) {
 /** The policy of the page lets no media in: what it is about, and links to it. */
 function media(part) {
   const words = String(part.altText || "Media");
-  const urls = objects(part.sources).map(({ url }) => httpsUrl(url)).filter(Boolean);
+  const urls = objects(part.sources).map(({ url }) => webUrl(url)).filter(Boolean);
   const links = urls.map((href) => el("a", { href, target: "_blank", rel: "noopener noreferrer" }, words));
   return el("p", { class: "text" }, links.length > 0 ? links.flatMap((link) => [link, " "]) : words);
 }
