@@ -140,6 +140,8 @@ INPUTS = [
            fills={"Code": "X1"}, press="Check", data={"code": "X1"}),
     Sample("no inputs wanted", [asks("name", "Name", isRequired=True)],
            actions=[send(), {**send("Skip"), "associatedInputs": "none"}], press="Skip"),
+    Sample("no inputs wanted, said with a capital", [asks("name", "Name", isRequired=True)],
+           actions=[send(), {**send("Skip"), "associatedInputs": "None"}], press="Skip"),
     Sample("an unreadable pattern", [asks("name", "Name", regex="(((")], fills={"Name": "Ada"}, data={"name": "Ada"}),
 ]  # fmt: skip
 
@@ -218,6 +220,8 @@ FALLBACKS = [
     Sample("an unknown part that is dropped", [text("before"), {"type": "Chart.Pie", "fallback": "drop"},
         text("after")],
            card={"fallbackText": "not needed"}, not_shown=("not needed",)),
+    Sample("an unknown part that is dropped, said with a capital", [text("before"), {"type": "Chart.Pie",
+        "fallback": "Drop"}], card={"fallbackText": "not needed"}, not_shown=("not needed",)),
     Sample("an unknown part without another", [text("before"), {"type": "Chart.Pie"}],
            card={"fallbackText": "A pie: half and half."}),
     Sample("the box around an unknown part", [

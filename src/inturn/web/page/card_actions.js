@@ -1,6 +1,6 @@
 /** The actions of adaptive cards, as buttons and links, and as parts of a card that can be pressed (`selectAction`). */
 
-import { fallbackOf, isMet, objects } from "./card_elements.js";
+import { fallbackOf, isCalled, isMet, objects } from "./card_elements.js";
 import { el, unique, webUrl } from "./dom.js";
 
 const SUBMITS = new Set(["Action.Submit", "Action.Execute"]);
@@ -87,8 +87,7 @@ function pressable(element, press) {
 
 function submit(action, scope) {
   const isMain = scope.offer(action); // the first of a card is also what Enter in its fields does
-  const style = String(action.style).toLowerCase();
-  const look = isMain || style === "positive" ? "" : "quiet-button";
+  const look = isMain || isCalled(action.style, "positive") ? "" : "quiet-button";
   const words = { title: action.tooltip || null, disabled: action.isEnabled === false };
   const press = () => scope.send(action);
   return el("button", { type: "button", class: look, ...words, onclick: press }, titleOf(action, "Submit"));

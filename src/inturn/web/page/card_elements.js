@@ -36,7 +36,7 @@ export function showParts(parts, scope, depth = 0) {
 /** What to show of a part, or to offer for an action, that cannot be itself: `show` shows it. */
 export function fallbackOf(part, scope, show) {
   if (part.fallback !== null && typeof part.fallback === "object") return show(part.fallback);
-  if (part.fallback !== "drop") scope.lose();
+  if (!isCalled(part.fallback, "drop")) scope.lose();
   return null;
 }
 
@@ -90,6 +90,11 @@ function makePart(part, scope, depth) {
   }
 }
 
+/** The schema lets names such as `none` be written in any case. */
+export function isCalled(value, name) {
+  return String(value).toLowerCase() === name;
+}
+
 function oneOf(known, value, otherwise) {
   const name = String(value ?? "").toLowerCase();
   return known.has(name) ? name : otherwise;
@@ -105,12 +110,12 @@ function typed(parts, type) {
 }
 
 function isStrong(part) {
-  return String(part.weight).toLowerCase() === "bolder";
+  return isCalled(part.weight, "bolder");
 }
 
 function textBlock(part) {
   const size = oneOf(SIZES, part.size, "default");
-  const isHeading = part.style === "heading" || (isStrong(part) && size !== "default" && size !== "small");
+  const isHeading = isCalled(part.style, "heading") || (isStrong(part) && size !== "default" && size !== "small");
   const names = ["text", `size-${size}`, isStrong(part) && "strong", part.isSubtle && "quiet"];
   return el(isHeading ? "h3" : "p", { class: names.filter(Boolean).join(" ") }, String(part.text ?? ""));
 }
@@ -139,7 +144,7 @@ function image(part) {
   const isOwn = /^data:image\/(png|jpeg|gif|webp|svg\+xml)[;,]/i.test(url) || isOfThisServer(url);
   // not as a text of the card: without its picture it still stands where the picture would
   if (!isOwn) return words ? el("p", { class: "text quiet" }, words) : null;
-  const shape = String(part.style).toLowerCase() === "person" ? "person" : "";
+  const shape = isCalled(part.style, "person") ? "person" : "";
   const size = `size-${oneOf(SIZES, part.size, "default")}`;
   return el("img", { class: `${size} ${shape}`, src: url, alt: words, loading: "lazy" });
 }
@@ -180,7 +185,7 @@ function columns(part, scope, depth) {
     made.classList.add("column");
     const weight = Number(column.width);
     if (weight > 0 && weight <= 1000) made.style.flexGrow = String(weight);
-    else if (column.width === "auto") made.classList.add("narrow");
+    else if (isCalled(column.width, "auto")) made.classList.add("narrow");
     return made;
   });
 }
