@@ -40,7 +40,7 @@ def everything() -> list[dict[str, Any]]:
         {"type": "Input.Date", "id": "since", "label": "Since"},
         {"type": "Input.ChoiceSet", "id": "product", "label": "Product", "style": "compact",
          "choices": [{"title": "The API", "value": "API"}, {"title": "The website", "value": "Website"}]},
-        {"type": "Input.ChoiceSet", "id": "contact_by", "label": "Contact", "style": "expanded", "isRequired": True,
+        {"type": "Input.ChoiceSet", "id": "contact_by", "label": "Contact", "style": "Expanded", "isRequired": True,
          "choices": [{"title": "E-mail", "value": "By e-mail"}, {"title": "Phone", "value": "By phone"}]},
         {"type": "Input.Toggle", "id": "consent", "title": "You may store this", "valueOn": "true"},
     ]  # fmt: skip

@@ -69,6 +69,16 @@ def picture(words: str, **more: Any) -> Part:
     return {"type": "Image", "url": DOT, "altText": words, **more}
 
 
+def far_picture(**more: Any) -> Part:
+    """One that the page does not load."""
+    return {"type": "Image", "url": "https://example.com/far.png", **more}
+
+
+def mail(title: str = "Write a mail", **more: Any) -> Part:
+    """A link that the page does not offer."""
+    return {"type": "Action.OpenUrl", "title": title, "url": "mailto:ada@example.com", **more}
+
+
 ELEMENTS = [
     Sample("texts of every size", [text(f"a {size} text", size=size) for size in
                                    ("small", "default", "medium", "large", "extraLarge")]),
@@ -78,10 +88,10 @@ ELEMENTS = [
     Sample("facts", [{"type": "FactSet", "facts": [{"title": "From", "value": "Turin"}, {"title": "To",
         "value": "Rome"}]}]),
     Sample("pictures", [picture("a face", style="person", size="small"), picture("a view", size="stretch"),
-                        {"type": "Image", "url": "https://example.com/far.png", "altText": "a far picture"}]),
+                        far_picture(altText="a far picture")]),
     Sample("a set of pictures", [{"type": "ImageSet", "imageSize": "small", "images": [
         picture("first of the set"), picture("second of the set", size="large"),
-        {"type": "Image", "url": "https://example.com/third.png", "altText": "third of the set"}]}]),
+        far_picture(altText="third of the set")]}]),
     Sample("media", [{"type": "Media", "altText": "How to do it, as a film", "sources": [
         {"mimeType": "video/mp4", "url": "https://example.com/film.mp4"}]}]),
     Sample("containers in containers", [box(text("outer"), box(text("middle"), box(text("inner"), style="warning")),
@@ -130,6 +140,8 @@ INPUTS = [
            fills={"Code": "X1"}, press="Check", data={"code": "X1"}),
     Sample("no inputs wanted", [asks("name", "Name", isRequired=True)],
            actions=[send(), {**send("Skip"), "associatedInputs": "none"}], press="Skip"),
+    Sample("no inputs wanted, said with a capital", [asks("name", "Name", isRequired=True)],
+           actions=[send(), {**send("Skip"), "associatedInputs": "None"}], press="Skip"),
     Sample("an unreadable pattern", [asks("name", "Name", regex="(((")], fills={"Name": "Ada"}, data={"name": "Ada"}),
 ]  # fmt: skip
 
@@ -176,6 +188,11 @@ ACTIONS = [
         press="Coffee", data={"way": "coffee"}),
     Sample("a picture to press", [picture("a red dot", selectAction=send("Red", way="red"))], actions=[],
            press="a red dot", data={"way": "red"}),
+    Sample("far pictures to press", [{"type": "ImageSet", "images": [
+        far_picture(selectAction=send("Red", way="red")), far_picture(selectAction=send("Blue", way="blue"))]}],
+        actions=[], press="Blue", data={"way": "blue"}),
+    Sample("a far picture to press, without any words", [far_picture(selectAction=send("", way="red"))], actions=[],
+           press="Select", data={"way": "red"}),
     Sample("a cell to press", [{"type": "Table", "firstRowAsHeader": False, "columns": [{"width": 1}], "rows": [
         {"type": "TableRow", "cells": [{"type": "TableCell", "items": [text("Row 1")],
          "selectAction": send(way="1")}]}]}],
@@ -203,6 +220,8 @@ FALLBACKS = [
     Sample("an unknown part that is dropped", [text("before"), {"type": "Chart.Pie", "fallback": "drop"},
         text("after")],
            card={"fallbackText": "not needed"}, not_shown=("not needed",)),
+    Sample("an unknown part that is dropped, said with a capital", [text("before"), {"type": "Chart.Pie",
+        "fallback": "Drop"}], card={"fallbackText": "not needed"}, not_shown=("not needed",)),
     Sample("an unknown part without another", [text("before"), {"type": "Chart.Pie"}],
            card={"fallbackText": "A pie: half and half."}),
     Sample("the box around an unknown part", [
@@ -219,6 +238,19 @@ FALLBACKS = [
            not_shown=("for 9.0",)),
     Sample("an unknown action with another", [text("Go")], actions=[
         {"type": "Action.Teleport", "title": "Teleport", "fallback": send()}], not_shown=("Teleport",)),
+    Sample("a link that is not offered", [text("Ask us")], actions=[mail(), send()],
+           card={"fallbackText": "Write to ada@example.com."}, not_shown=("Write a mail",)),
+    Sample("a link that is not offered, with another", [text("Ask us")], actions=[mail(fallback=send())],
+           card={"fallbackText": "not needed"}, not_shown=("Write a mail", "not needed")),
+    Sample("a link that is not offered and may be dropped", [text("Ask us")], actions=[mail(fallback="drop"), send()],
+           card={"fallbackText": "not needed"}, not_shown=("Write a mail", "not needed")),
+    Sample("a box to press for a link that is not offered", [
+        box(text("Ask us"), selectAction=mail(), fallback=text("Write to ada@example.com."))], not_shown=("Ask us",)),
+    Sample("a box to press for a link that is not offered, with another", [
+        box(text("Ask us"), selectAction=mail(fallback=send(way="ask")))], actions=[], press="Ask us",
+        card={"fallbackText": "not needed"}, data={"way": "ask"}, not_shown=("not needed",)),
+    Sample("a whole card to press for a link that is not offered", [text("Ask us")],
+           card={"selectAction": mail(), "fallbackText": "Write to ada@example.com."}),
     Sample("a newer card of unknown parts", [{"type": "Hologram"}], card={"version": "9.0",
         "fallbackText": "Look at your phone."}),
     Sample("parts that are no parts", [text("sound"), {}, {"type": "Container", "items": "none"}, {"type": "Table"},

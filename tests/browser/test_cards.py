@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, expect
 from tests.browser.cards import everything, said_with
 from tests.browser.chat import Chat
 from tests.browser.conftest import Watch
+from tests.browser.sample_cards import asks, columns, far_picture, send
 
 
 def _problem_card(chat: Chat) -> Locator:
@@ -150,16 +151,19 @@ def test_a_card_that_could_not_be_sent_is_tried_again(chat: Chat, watch: Watch) 
 def test_a_link_of_a_card_leads_out_safely(chat: Chat) -> None:
     actions = [
         {"type": "Action.OpenUrl", "title": "Read more", "url": "https://example.com/help"},
-        {"type": "Action.OpenUrl", "title": "Plain http", "url": "http://example.com/"},
+        {"type": "Action.OpenUrl", "title": "In house", "url": "http://wiki.example.com/"},
+        {"type": "Action.OpenUrl", "title": "Mail", "url": "mailto:ada@example.com"},
         {"type": "Action.Unknown", "title": "Unknown"},
     ]
     chat.agent.says = said_with({"type": "TextBlock", "text": "Links"}, actions=actions)
     chat.say("Show me links")
     card = chat.log.locator("form.card")
-    expect(card.get_by_role("link")).to_have_count(1)
-    link = card.get_by_role("link", name="Read more")
-    expect(link).to_have_attribute("href", "https://example.com/help")
-    expect(link).to_have_attribute("rel", "noopener noreferrer")
+    expect(card.get_by_role("link")).to_have_text(["Read more", "In house"])
+    for name, url in (("Read more", "https://example.com/help"), ("In house", "http://wiki.example.com/")):
+        link = card.get_by_role("link", name=name)
+        expect(link).to_have_attribute("href", url)
+        expect(link).to_have_attribute("target", "_blank")
+        expect(link).to_have_attribute("rel", "noopener noreferrer")
     expect(card.get_by_role("button")).to_have_count(0)
 
 
@@ -249,6 +253,26 @@ def test_a_part_to_press_does_so_once_and_not_when_the_card_was_sent(chat: Chat)
     chat.agent.open()
     chat.expect_state(chat.mine.last, "answered")
     assert len([url for url in sent if "card-actions" in url]) == 1
+
+
+def test_where_nothing_is_shown_that_could_be_pressed_its_action_is_told_in_words(chat: Chat) -> None:
+    chat.agent.says = said_with(
+        far_picture(selectAction=send("Take the red one", way="red")),
+        columns([far_picture()], selectAction=send("Take the blue one", way="blue")),
+        far_picture(selectAction={"type": "Action.OpenUrl", "title": "See all", "url": "https://example.com/"}),
+        asks("name", "Name"),
+        {"type": "ActionSet", "actions": [send("Take none", way="none")]},
+        actions=[],
+    )
+    chat.say("Show me")
+    card = chat.log.locator("form.card")
+    expect(card.get_by_role("button")).to_have_text(["Take the red one", "Take the blue one", "Take none"])
+    expect(card.get_by_role("link")).to_have_text("See all")
+    # as if the pictures were there, Enter in a field does what a button of the card says
+    with chat.page.expect_request("**/card-actions/stream") as sent:
+        card.get_by_label("Name").press("Enter")
+    given: dict[str, Any] = sent.value.post_data_json or {}
+    assert given["data"] == {"way": "none"}
 
 
 def test_the_keyboard_goes_on_where_what_was_pressed_is_gone(chat: Chat) -> None:

@@ -154,13 +154,20 @@ class TestWithKeys:
         assert page.evaluate("Object.keys(localStorage)") == []
         assert context.cookies() == []
 
+    @pytest.mark.parametrize("way", ["keyboard", "mouse"])
     @pytest.mark.parametrize("held_back", ["workflow-definitions", "workflows"])
-    def test_what_is_typed_right_after_signing_in_is_sent(self, page: Page, server: ChatServer, held_back: str) -> None:
+    def test_what_is_typed_right_after_signing_in_is_sent(
+        self, page: Page, server: ChatServer, held_back: str, way: str
+    ) -> None:
         chat, held = Chat(page, server), list[Route]()
         page.goto(server.url)
         page.get_by_label("API key", exact=True).fill(KEY)
         page.route(f"**/api/v1/{held_back}", lambda route: held.append(route))
-        page.keyboard.press("Enter")
+        if way == "mouse":
+            with page.expect_request(f"**/api/v1/{held_back}"):  # the page has seen that the dialog is closed
+                page.get_by_role("button", name="Continue", exact=True).click()
+        else:
+            page.keyboard.press("Enter")
         page.keyboard.type("I am Ada Lovelace")  # nobody has clicked into the field
         page.keyboard.press("Enter")
         expect(chat.field).to_have_value("I am Ada Lovelace")

@@ -39,9 +39,15 @@ def test_markup_in_messages_is_shown_as_it_was_written(chat: Chat) -> None:
 
 
 def test_a_card_cannot_run_or_load_anything(chat: Chat) -> None:
-    links = ["javascript:window.broken = 1", "JavaScript:window.broken=1//https://", "http://example.com", DATA_URL]
+    links = ["javascript:window.broken = 1", "JavaScript:window.broken=1//https://", "//example.com", DATA_URL]
     actions = [{"type": "Action.OpenUrl", "title": EVIL, "url": url} for url in links]
-    pictures = ["https://example.com/spy.png", "//example.com/spy.png", "javascript:window.broken = 1", DATA_URL]
+    pictures = [
+        "https://example.com/spy.png",
+        "http://example.com/spy.png",
+        "//example.com/spy.png",
+        "javascript:window.broken = 1",
+        DATA_URL,
+    ]
     chat.agent.says = said_with(
         {"type": "TextBlock", "text": EVIL},
         {"type": "RichTextBlock", "inlines": [EVIL, {"type": "TextRun", "text": EVIL, "selectAction": actions[0]}]},
@@ -85,17 +91,19 @@ def test_a_card_is_shown_as_deep_as_the_server_lets_it_through_and_no_deeper(cha
     assert shown == "top"
 
 
-def test_sources_are_linked_by_https_alone(chat: Chat) -> None:
+def test_sources_are_linked_to_pages_of_the_web_alone(chat: Chat) -> None:
     cited = [{"appearance": {"name": name, "url": url}} for name, url in
-             (("Manual", "https://example.com/manual"), ("Trap", "javascript:window.broken = 1"))]  # fmt: skip
+             (("Manual", "https://example.com/manual"), ("Wiki", "http://wiki.example.com/"),
+              ("Trap", "javascript:window.broken = 1"), ("Data", DATA_URL))]  # fmt: skip
     chat.agent.says = [
         Activity.said("As the manual says.", entities=[{"type": "https://schema.org/Message", "citation": cited}])
     ]
     chat.say("Why?")
     sources = chat.log.get_by_role("list", name="Sources")
-    expect(sources.get_by_role("listitem")).to_have_text(["Manual", "Trap"])
-    expect(sources.get_by_role("link")).to_have_attribute("href", "https://example.com/manual")
-    expect(sources.get_by_role("link")).to_have_count(1)
+    expect(sources.get_by_role("listitem")).to_have_text(["Manual", "Wiki", "Trap", "Data"])
+    expect(sources.get_by_role("link")).to_have_text(["Manual", "Wiki"])
+    expect(sources.get_by_role("link", name="Manual")).to_have_attribute("href", "https://example.com/manual")
+    expect(sources.get_by_role("link", name="Wiki")).to_have_attribute("href", "http://wiki.example.com/")
 
 
 def test_the_page_is_served_with_a_policy_that_allows_this_server_alone(chat: Chat) -> None:

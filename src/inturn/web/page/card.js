@@ -1,7 +1,7 @@
 /** Shows an adaptive card as a form. A card that was sent, or that a newer one replaces, can only be read. */
 
 import { makeActions, select } from "./card_actions.js";
-import { showParts } from "./card_elements.js";
+import { isCalled, showParts } from "./card_elements.js";
 import { makeInput } from "./card_inputs.js";
 import { el, unique } from "./dom.js";
 import { misfits } from "./patterns.js";
@@ -56,7 +56,7 @@ export class Card {
   /** Sends what the action takes along: the inputs of its card and of the cards around it, hidden ones too. */
   async send(action, inputs) {
     if (!this.isOpen || this.#isChecking || action.isEnabled === false) return;
-    const taken = action.associatedInputs === "none" ? [] : inputs;
+    const taken = isCalled(action.associatedInputs, "none") ? [] : inputs;
     this.#isChecking = true;
     const isFilled = await isValid(taken).finally(() => (this.#isChecking = false));
     if (!isFilled || !this.isOpen) return;
@@ -125,9 +125,10 @@ class Scope {
     const actions = makeActions(card.actions, this); // first: Enter does the first of them, not one of the body
     const body = showParts(card.body, this);
     const isShown = body.length > 0 || actions !== null;
-    const words = isShown && this.#shared.lost === before ? "" : String(card.fallbackText ?? "");
-    element.append(...(words ? [el("p", { class: "text" }, words)] : []), ...body, ...(actions ? [actions] : []));
+    element.append(...body, ...(actions ? [actions] : []));
     if (card.selectAction) select(element, card.selectAction, this);
+    const words = isShown && this.#shared.lost === before ? "" : String(card.fallbackText ?? "");
+    if (words) element.prepend(el("p", { class: "text" }, words));
   }
 
   make(part) {

@@ -1,7 +1,7 @@
 /** The actions of adaptive cards, as buttons and links, and as parts of a card that can be pressed (`selectAction`). */
 
-import { fallbackOf, isMet, objects } from "./card_elements.js";
-import { el, httpsUrl, unique } from "./dom.js";
+import { fallbackOf, isCalled, isMet, objects } from "./card_elements.js";
+import { el, unique, webUrl } from "./dom.js";
 
 const SUBMITS = new Set(["Action.Submit", "Action.Execute"]);
 const CONTROLS = "a, button, input, select, textarea, [role=button]";
@@ -19,7 +19,7 @@ export function makeActions(listed, scope) {
 export function makeAction(action, scope, shown = null) {
   if (isMet(action.requires)) {
     if (SUBMITS.has(action.type)) return submit(action, scope);
-    if (action.type === "Action.OpenUrl") return openUrl(action, { class: LOOK });
+    if (isLink(action)) return openUrl(action, { class: LOOK });
     if (action.type === "Action.ToggleVisibility") return toggle(action, scope, revealer(action));
     if (action.type === "Action.ShowCard" && shown !== null) return showCard(action, scope, shown);
   }
@@ -28,22 +28,23 @@ export function makeAction(action, scope, shown = null) {
 
 /**
  * Makes a part of a card do something when it is pressed. Where it has controls of its own, which may not be inside of
- * another, it gets a button for that.
+ * another, it gets a button for that. Of a part that shows nothing (`null`), what it does is shown in words.
  */
 export function select(element, action, scope) {
   if (action === null || typeof action !== "object" || action.isEnabled === false) return element;
-  if (element.querySelector(CONTROLS) !== null) {
+  if (element?.querySelector(CONTROLS)) {
     const button = makeAction(action, scope);
     if (button !== null) element.append(button);
     return element;
   }
-  const face = faceOf(action, scope);
-  if (face === null) return element;
-  const isWhole = element.matches("img, span");
+  const face = isMet(action.requires) ? faceOf(action, scope) : null;
+  if (face === null) return fallbackOf(action, scope, (other) => select(element, other, scope)) ?? element;
+  const isWhole = element === null || element.matches("img, span");
   face.classList.add("select");
-  face.append(...(isWhole ? [element] : element.childNodes));
+  face.append(...(isWhole ? [element ?? ""] : element.childNodes));
   const isNamed = face.textContent.trim() || face.querySelector("img:not([alt=''])");
-  if (!isNamed) face.setAttribute("aria-label", titleOf(action, "Select"));
+  if (!isNamed && face.querySelector("img")) face.setAttribute("aria-label", titleOf(action, "Select"));
+  else if (!isNamed) face.append(titleOf(action, "Select"));
   if (isWhole) return face;
   element.append(face);
   return element;
@@ -51,9 +52,9 @@ export function select(element, action, scope) {
 
 function faceOf(action, scope) {
   const title = action.tooltip || action.title || null;
-  if (action.type === "Action.OpenUrl") {
+  if (isLink(action)) {
     const link = openUrl(action, { title });
-    link?.replaceChildren();
+    link.replaceChildren();
     return link;
   }
   const face = el("span", { title });
@@ -86,16 +87,18 @@ function pressable(element, press) {
 
 function submit(action, scope) {
   const isMain = scope.offer(action); // the first of a card is also what Enter in its fields does
-  const style = String(action.style).toLowerCase();
-  const look = isMain || style === "positive" ? "" : "quiet-button";
+  const look = isMain || isCalled(action.style, "positive") ? "" : "quiet-button";
   const words = { title: action.tooltip || null, disabled: action.isEnabled === false };
   const press = () => scope.send(action);
   return el("button", { type: "button", class: look, ...words, onclick: press }, titleOf(action, "Submit"));
 }
 
+function isLink(action) {
+  return action.type === "Action.OpenUrl" && webUrl(action.url) !== null;
+}
+
 function openUrl(action, attributes) {
-  const url = httpsUrl(action.url);
-  if (url === null) return null;
+  const url = webUrl(action.url);
   return el("a", { ...attributes, href: url, target: "_blank", rel: "noopener noreferrer" }, titleOf(action, url));
 }
 

@@ -3,7 +3,7 @@
  * shows its fallback; if it has none, the part around it shows its own.
  */
 
-import { el, httpsUrl } from "./dom.js";
+import { el, webUrl } from "./dom.js";
 
 /** More than the server lets through. */
 const MAX_DEPTH = 24;
@@ -19,14 +19,14 @@ export function showPart(part, scope, depth = 0) {
   if (depth > MAX_DEPTH || !isMet(part.requires)) return showFallback(part, scope, depth);
   const before = scope.mark();
   const made = makePart(part, scope, depth);
-  if (made === undefined || (scope.hasLostSince(before) && part.fallback !== undefined)) {
+  const shown = made !== undefined && part.selectAction ? scope.select(made, part.selectAction) : made;
+  if (shown === undefined || (scope.hasLostSince(before) && part.fallback !== undefined)) {
     scope.backTo(before);
     return showFallback(part, scope, depth);
   }
-  if (made === null) return null;
-  const selected = part.selectAction ? scope.select(made, part.selectAction) : made;
-  scope.remember(part, selected);
-  return selected;
+  if (shown === null) return null;
+  scope.remember(part, shown);
+  return shown;
 }
 
 export function showParts(parts, scope, depth = 0) {
@@ -36,7 +36,7 @@ export function showParts(parts, scope, depth = 0) {
 /** What to show of a part, or to offer for an action, that cannot be itself: `show` shows it. */
 export function fallbackOf(part, scope, show) {
   if (part.fallback !== null && typeof part.fallback === "object") return show(part.fallback);
-  if (part.fallback !== "drop") scope.lose();
+  if (!isCalled(part.fallback, "drop")) scope.lose();
   return null;
 }
 
@@ -90,6 +90,11 @@ function makePart(part, scope, depth) {
   }
 }
 
+/** The schema lets names such as `none` be written in any case. */
+export function isCalled(value, name) {
+  return String(value).toLowerCase() === name;
+}
+
 function oneOf(known, value, otherwise) {
   const name = String(value ?? "").toLowerCase();
   return known.has(name) ? name : otherwise;
@@ -105,12 +110,12 @@ function typed(parts, type) {
 }
 
 function isStrong(part) {
-  return String(part.weight).toLowerCase() === "bolder";
+  return isCalled(part.weight, "bolder");
 }
 
 function textBlock(part) {
   const size = oneOf(SIZES, part.size, "default");
-  const isHeading = part.style === "heading" || (isStrong(part) && size !== "default" && size !== "small");
+  const isHeading = isCalled(part.style, "heading") || (isStrong(part) && size !== "default" && size !== "small");
   const names = ["text", `size-${size}`, isStrong(part) && "strong", part.isSubtle && "quiet"];
   return el(isHeading ? "h3" : "p", { class: names.filter(Boolean).join(" ") }, String(part.text ?? ""));
 }
@@ -139,7 +144,7 @@ function image(part) {
   const isOwn = /^data:image\/(png|jpeg|gif|webp|svg\+xml)[;,]/i.test(url) || isOfThisServer(url);
   // not as a text of the card: without its picture it still stands where the picture would
   if (!isOwn) return words ? el("p", { class: "text quiet" }, words) : null;
-  const shape = String(part.style).toLowerCase() === "person" ? "person" : "";
+  const shape = isCalled(part.style, "person") ? "person" : "";
   const size = `size-${oneOf(SIZES, part.size, "default")}`;
   return el("img", { class: `${size} ${shape}`, src: url, alt: words, loading: "lazy" });
 }
@@ -161,7 +166,7 @@ function imageSet(part, scope, depth) {
 /** The policy of the page lets no media in: what it is about, and links to it. */
 function media(part) {
   const words = String(part.altText || "Media");
-  const urls = objects(part.sources).map(({ url }) => httpsUrl(url)).filter(Boolean);
+  const urls = objects(part.sources).map(({ url }) => webUrl(url)).filter(Boolean);
   const links = urls.map((href) => el("a", { href, target: "_blank", rel: "noopener noreferrer" }, words));
   return el("p", { class: "text" }, links.length > 0 ? links.flatMap((link) => [link, " "]) : words);
 }
@@ -180,7 +185,7 @@ function columns(part, scope, depth) {
     made.classList.add("column");
     const weight = Number(column.width);
     if (weight > 0 && weight <= 1000) made.style.flexGrow = String(weight);
-    else if (column.width === "auto") made.classList.add("narrow");
+    else if (isCalled(column.width, "auto")) made.classList.add("narrow");
     return made;
   });
 }

@@ -4,7 +4,7 @@
  */
 
 import { el, inWords, unique } from "./dom.js";
-import { objects } from "./card_elements.js";
+import { isCalled, objects } from "./card_elements.js";
 
 const KINDS = new Set(["email", "tel", "url", "password"]);
 
@@ -21,7 +21,7 @@ export function makeInput(part) {
     case "Input.Toggle":
       return toggle(part);
     case "Input.ChoiceSet":
-      return part.style === "expanded" || part.isMultiSelect ? list(part) : single(part, menu(part));
+      return isCalled(part.style, "expanded") || part.isMultiSelect ? list(part) : single(part, menu(part));
     default:
       return null;
   }

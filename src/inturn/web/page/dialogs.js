@@ -43,7 +43,20 @@ async function askOnce() {
 function ask(dialog) {
   return new Promise((answer) => {
     dialog.returnValue = "";
-    dialog.addEventListener("close", () => answer(dialog.returnValue), { once: true });
+    dialog.addEventListener("close", () => {
+      renewFocus();
+      answer(dialog.returnValue);
+    }, { once: true });
     dialog.showModal();
   });
+}
+
+/**
+ * A dialog that closes gives the focus back to where it was. After a click, Chromium does so without the caret: what is
+ * typed then is lost, and `focus()` alone changes nothing for what has the focus already.
+ */
+function renewFocus() {
+  const focused = document.activeElement;
+  focused.blur();
+  focused.focus({ preventScroll: true });
 }

@@ -36,11 +36,14 @@ export function inWords(name) {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-/** A link that leads out only by https, else `null`. */
-export function httpsUrl(given) {
+/**
+ * An address that a link may lead to, else `null`: a page, and nothing that runs here or starts a program. That may be
+ * by plain http, as pages in house often are: a link loads nothing until it is pressed, in a tab of its own.
+ */
+export function webUrl(given) {
   try {
     const url = new URL(String(given));
-    return url.protocol === "https:" ? url.href : null;
+    return /^https?:$/.test(url.protocol) ? url.href : null;
   } catch {
     return null;
   }

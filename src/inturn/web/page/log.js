@@ -1,7 +1,7 @@
 /** The messages, in the order of their turns: each answer after what it answers, and what still waits below. */
 
 import { Card } from "./card.js";
-import { el, httpsUrl } from "./dom.js";
+import { el, webUrl } from "./dom.js";
 
 /** Messages that are not answered yet; and those of them whose turn has not begun, as far as the page knows. */
 const UNDER_WAY = ".user:is([data-state=sending], [data-state=waiting], [data-state=writing])";
@@ -207,7 +207,7 @@ function isAfter(one, other) {
 }
 
 function citation(title, url) {
-  const href = httpsUrl(url);
+  const href = webUrl(url);
   const words = title || url || "";
   return el("li", {}, href ? el("a", { href, target: "_blank", rel: "noopener noreferrer" }, words) : words);
 }
