@@ -12,6 +12,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.waiting import until
+
 SSE = "text/event-stream"
 
 
@@ -119,11 +121,13 @@ class Provider:
 async def serving() -> AsyncIterator[Provider]:
     provider = Provider()
     tasks: set[asyncio.Task[None]] = set()
+    accepted: set[Any] = set()
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         tasks.add(task)
+        accepted.add(writer.get_extra_info("peername"))
         try:
             await provider.serve(reader, writer)
         except asyncio.CancelledError:
@@ -132,10 +136,16 @@ async def serving() -> AsyncIterator[Provider]:
             tasks.discard(task)
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
-    provider.port = server.sockets[0].getsockname()[1]
+    address = server.sockets[0].getsockname()
+    provider.port = address[1]
     try:
         yield provider
     finally:
+        # a client that left at once may not have been accepted yet, and nobody would close that connection; connections
+        # are accepted in the order in which they were made
+        _, last = await asyncio.open_connection(*address)
+        await until(lambda: last.get_extra_info("sockname") in accepted)
+        last.close()
         server.close()
         for task in list(tasks):
             task.cancel()

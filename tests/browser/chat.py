@@ -83,6 +83,10 @@ class Chat:
             assert time.monotonic() < deadline, f"the agent was asked {len(self.agent.asked)} times"
             self.page.wait_for_timeout(5)
 
+    def until_drawn(self) -> None:
+        """What the page scrolls by itself, when something takes room from the messages, it scrolls as it draws that."""
+        self.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
     def expect_state_of_one(self, text: str, *states: str) -> None:
         bubble = self.mine.filter(has=self.page.locator(".bubble", has_text=text))
         expect(bubble).to_have_attribute("data-state", re.compile("|".join(states)))

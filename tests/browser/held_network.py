@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from playwright.sync_api import Route
+from playwright.sync_api import Page, Route
 
 from tests.browser.chat import Chat, contentions
+
+
+def until_held(page: Page, held: list[Route]) -> Route:
+    """Until the page has made the one request that a test holds back."""
+    while not held:  # the test has a time limit
+        page.wait_for_timeout(5)
+    (route,) = held
+    return route
 
 
 class HeldNetwork:

@@ -68,6 +68,7 @@ def _wide(browser: Browser, server: ChatServer, scheme: Scheme) -> bytes:
     chat.expect_state(first, "answered")
     for other in others:
         chat.expect_state(other, "merged")
+    chat.until_drawn()
     others[0].evaluate("bubble => { bubble.scrollIntoView(); document.activeElement.blur(); }")
     return _taken(chat)
 

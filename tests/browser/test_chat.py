@@ -10,6 +10,7 @@ from playwright.sync_api import Page, Route, expect
 from tests.browser.chat import Chat
 from tests.browser.chat_server import ChatServer
 from tests.browser.conftest import Watch
+from tests.browser.held_network import until_held
 
 ANSWERS = [
     "I am Ada Lovelace", "ada@example.com", "Desktop app", "Error or crash", "It crashes when I save a file.",
@@ -103,8 +104,7 @@ def test_what_is_entered_before_the_conversation_has_begun_is_not_lost(
     if edit:  # then it is not sent as long as its writer is not done with it
         chat.field.press_sequentially(edit)
     expect(page.get_by_role("button", name="Send all at once")).to_be_disabled()
-    (route,) = held
-    route.continue_()
+    until_held(page, held).continue_()
     expect(chat.theirs.first).to_be_visible()
     if edit:
         expect(chat.field).to_have_value(f"I am Ada Lovelace{edit}")
@@ -120,8 +120,7 @@ def test_what_is_entered_before_the_script_is_there_is_not_lost(page: Page, serv
     page.goto(server.url, wait_until="commit")
     chat.field.fill("I am Ada Lovelace")
     page.get_by_role("button", name="Send", exact=True).click()
-    (route,) = held
-    route.continue_()
+    until_held(page, held).continue_()
     expect(chat.theirs.first).to_be_visible()
     expect(chat.field).to_have_value("I am Ada Lovelace")
     chat.field.press("Enter")

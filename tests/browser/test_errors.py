@@ -11,6 +11,7 @@ from tests.browser.chat import Chat
 from tests.browser.chat_server import ChatServer
 from tests.browser.conftest import Watch
 from tests.browser.gated_agent import GatedAgent
+from tests.browser.held_network import until_held
 from tests.servers import PrivateRedis
 
 KEY = "a-key-of-sixteen-or-more"
@@ -163,10 +164,7 @@ class TestWithKeys:
         page.keyboard.type("I am Ada Lovelace")  # nobody has clicked into the field
         page.keyboard.press("Enter")
         expect(chat.field).to_have_value("I am Ada Lovelace")
-        while not held:  # the test has a time limit
-            page.wait_for_timeout(5)
-        (route,) = held
-        route.continue_()
+        until_held(page, held).continue_()
         page.unroute(f"**/api/v1/{held_back}")
         chat.expect_collected(name="Ada Lovelace")
         expect(chat.mine).to_have_count(1)

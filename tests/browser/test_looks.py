@@ -78,6 +78,7 @@ def test_only_the_messages_scroll(chat: Chat) -> None:
     chat.page.set_viewport_size({"width": 360, "height": 640})
     for answer in ("I am Ada Lovelace, ada@example.com", "Website", "Billing", "I was billed twice."):
         chat.say(answer)
+    chat.until_drawn()
     chat.mine.first.evaluate("bubble => bubble.scrollIntoView()")
     expect(chat.mine.first.locator(".bubble")).to_be_in_viewport()
     assert chat.page.evaluate("[document.documentElement.scrollTop, document.body.scrollTop]") == [0, 0]

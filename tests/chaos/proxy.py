@@ -13,6 +13,7 @@ import re
 from types import TracebackType
 from typing import Self
 
+from tests.store.redis.accepted import accept_no_more
 from tests.waiting import until
 
 CHUNK = 65536
@@ -98,7 +99,7 @@ class Proxy:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._server is not None
-        self._server.close()
+        await accept_no_more(self._server)
         for connection in list(self.connections):
             connection.abort()
         for task in list(self._tasks):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -32,13 +33,17 @@ async def other(load: Load) -> AsyncIterator[InTurn]:
 
 
 async def test_a_clean_store_is_found_clean(app: InTurn, load: Load) -> None:
+    load = replace(load, ttl_s=20)  # nobody waits for so long, and a busy machine may
     assert await aftermath.stuck_names(app, load) == []
     assert await aftermath.what_is_left(app, load) == []
 
 
 async def test_a_name_that_somebody_keeps_is_stuck(app: InTurn, other: InTurn, load: Load) -> None:
     async with other.lock("m1"):
-        stuck = await aftermath.stuck_names(app, load)
+        for _ in range(3):  # a machine that stalls for as long as we wait makes every name look stuck
+            stuck = await aftermath.stuck_names(app, load)
+            if len(stuck) == 1:
+                break
         assert [(violation.kind, violation.what) for violation in stuck] == [("stuck", "m1")]
         (left,) = await aftermath.what_is_left(app, load)
         assert left.kind == "stuck"

@@ -140,7 +140,7 @@ def test_keys_are_read_again_when_their_file_changes(
     path = tmp_path / "keys"
     path.write_text(f"{ONE} ada acme\n")
     keys = CurrentKeys(Settings(api_keys_file=str(path), api_keys=f"{THREE}:eve:other"))
-    path.write_text(f"{TWO} bob acme\n")
+    path.write_text(f"# of another length: the clock of files is coarse\n{TWO} bob acme\n")
     assert keys.caller(TWO) is None, "it is not looked at with every request"
     clock.at += api_keys.LOOK_S
     assert keys.caller(TWO) == Caller("bob", "acme")

@@ -201,7 +201,7 @@ async def test_after_all_that_the_heartbeat_rests(
     async def rests() -> bool:
         return quick.process.heartbeat.is_resting
 
-    await until(rests, 15)
+    await until(rests, 40)
 
 
 async def test_a_worker_that_is_cancelled_while_its_commit_is_answered_keeps_no_message(

@@ -15,7 +15,7 @@ from inturn import HandlerFailed, InTurn, Receipt, Stop, Turn
 from inturn.errors import DeadlockDetected
 from tests.conftest import MakeApp
 from tests.lanes.workbench import Gate, apart, working
-from tests.waiting import until, until_waiting
+from tests.waiting import until, until_waiters, until_waiting
 
 WITHIN_S = 30.0
 """A bound for a busy machine; it takes about four seconds."""
@@ -116,11 +116,18 @@ async def test_a_victim_is_tried_again_when_the_other_has_gone_on(app: InTurn) -
 async def test_a_circle_of_a_lock_and_a_lane_is_found(app: InTurn, other: InTurn, is_lock_first: bool) -> None:
     both_hold = asyncio.Barrier(2)
 
+    async def lane_is_awaited() -> bool:
+        """The store knows since when: a wait in a lane is as old as its first report says, which may come late."""
+        lock = await app.locks.inspect("L")
+        assert lock is not None
+        edges = await other.process.store.edges([holder.owner for holder in lock.holders])
+        return any(edge.name == "A" for edge in edges)
+
     async def lock_then_lane() -> str:
         async with app.lock("L"):
             await both_hold.wait()
             if not is_lock_first:
-                await asyncio.sleep(0.5)
+                await until_waiters(app, "L", 1)
             async with app.turn("A"):
                 return "done"
 
@@ -128,7 +135,7 @@ async def test_a_circle_of_a_lock_and_a_lane_is_found(app: InTurn, other: InTurn
         async with other.turn("A"):
             await both_hold.wait()
             if is_lock_first:
-                await asyncio.sleep(0.5)
+                await until(lane_is_awaited)
             async with other.lock("L"):
                 return "done"
 

@@ -69,10 +69,14 @@ class Copy:
         self._kept = {key: await self._client.dump(key) for key in await keys_like(self._client, self._pattern)}
 
     async def put_back(self) -> None:
-        for key in await keys_like(self._client, self._pattern):
-            await self._client.delete(key)
-        for key, value in self._kept.items():
-            await self._client.restore(key, 0, value)
+        """All at once: a beat may come at any time."""
+        found = await keys_like(self._client, self._pattern)
+        async with self._client.pipeline(transaction=True) as pipeline:
+            for key in found:
+                pipeline.delete(key)
+            for key, value in self._kept.items():
+                pipeline.restore(key, 0, value, replace=True)
+            await pipeline.execute()
 
 
 @pytest.mark.parametrize("becomes", ["committed", "a dead letter", "waiting"])

@@ -17,7 +17,7 @@ from inturn.store.lane import Begun, Opening
 from inturn.store.limits import PLACE_LIVES_MS
 from inturn.store.protocol import Beat
 from tests.conftest import MakeApp
-from tests.lanes.workbench import SLACK_S, Gate, apart, counted, put, working
+from tests.lanes.workbench import SLACK_S, Gate, apart, counted, put, until_open, working
 from tests.waiting import until, until_status, until_waiting
 
 
@@ -156,6 +156,7 @@ async def test_a_task_that_outlives_the_turn_in_which_it_was_made_may_wait_for_t
 
 async def test_a_caller_that_stops_waiting_is_gone_from_the_mailbox(app: InTurn, make_app: MakeApp) -> None:
     other = make_app(store_timeout=3)
+    await until_open(other)
 
     async def wait() -> None:
         async with other.turn("k"):
@@ -171,7 +172,7 @@ async def test_a_caller_that_stops_waiting_is_gone_from_the_mailbox(app: InTurn,
     async def is_quiet() -> bool:
         return other.process.registry.is_empty()
 
-    await until(is_quiet, 15)
+    await until(is_quiet, 30)
 
 
 async def test_every_partition_has_its_own_lanes(make_app: MakeApp, store_url: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from inturn import InTurn, Turn
-from tests.lanes.workbench import Gate, Seen, results, submit, working
+from tests.lanes.workbench import NOT_TODAY, Gate, Seen, results, submit, working
 from tests.waiting import until_status, until_waiting
 
 
@@ -59,13 +59,13 @@ async def test_a_running_turn_is_not_disturbed(app: InTurn) -> None:
 async def test_a_user_does_not_wait_for_the_retry_of_a_proactive_message(app: InTurn) -> None:
     seen = Seen()
 
-    @app.handler("proactive", key="k", priority=-1, backoff=(60, 60))
+    @app.handler("proactive", key="k", priority=-1, backoff=NOT_TODAY)
     async def proactive(turn: Turn[Any]) -> None:
         seen.note(turn)
         if turn.body == "fails":
             raise ValueError("no")
 
-    @app.handler("user", key="k", backoff=(60, 60))
+    @app.handler("user", key="k", backoff=NOT_TODAY)
     async def user(turn: Turn[Any]) -> None:
         seen.note(turn)
 

@@ -9,7 +9,7 @@ import pytest
 from inturn import InTurn
 from inturn.store import clock
 from tests.lanes.plain_key import SOON_S, TTL_S, Plain, add, body, on_redis, until_free
-from tests.lanes.workbench import SLACK_S, Gate, working
+from tests.lanes.workbench import NOT_TODAY, SLACK_S, Gate, working
 from tests.waiting import until, until_status
 
 pytestmark = on_redis
@@ -92,7 +92,7 @@ async def test_it_is_renewed_while_a_turn_lasts_longer_than_its_life(app: InTurn
 
 
 async def test_it_is_given_back_after_a_failure(app: InTurn, plain: Plain) -> None:
-    add(app, plain, attempts=2, backoff=(60, 60))
+    add(app, plain, attempts=2, backoff=NOT_TODAY)
     async with working(app):
         receipt = await app.submit("h", body(plain, fails=True))
         await until_status(app, receipt.key, "waiting")

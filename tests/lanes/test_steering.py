@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from inturn import InTurn, Stop, Turn
-from tests.lanes.workbench import Gate, Seen, apart, bodies, fates, results, submit, texts, working
+from tests.lanes.workbench import NOT_TODAY, Gate, Seen, apart, bodies, fates, results, submit, texts, working
 from tests.waiting import until_status
 
 
@@ -183,7 +183,7 @@ async def test_what_nobody_saw_does_not_die_with_the_turn(
 async def test_delayed_and_retried_messages_are_not_new(app: InTurn) -> None:
     gate = Gate()
 
-    @app.handler("h", key="k", backoff=(60, 60))
+    @app.handler("h", key="k", backoff=NOT_TODAY)
     async def h(turn: Turn[Any]) -> list[Any]:
         if turn.body == "fails":
             raise ValueError("no")

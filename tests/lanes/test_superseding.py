@@ -9,7 +9,7 @@ import pytest
 from inturn import InTurn, Superseded, Turn
 from inturn.lanes.receipt import Receipt
 from tests.conftest import MakeApp
-from tests.lanes.workbench import Bodies, Gate, Seen, apart, never, submit, working
+from tests.lanes.workbench import NOT_TODAY, Bodies, Gate, Seen, apart, never, submit, until_open, working
 from tests.waiting import until, until_status
 
 
@@ -127,6 +127,7 @@ async def test_a_redelivered_webhook_does_not_come_back_to_life(app: InTurn, oth
 
 async def test_what_was_superseded_may_come_again_after_the_duplicate_window(make_app: MakeApp) -> None:
     app, seen = make_app(store_timeout=2), Seen()
+    await until_open(app)
 
     @app.handler("h", key="k", busy="latest", dedup_window=4)
     async def h(turn: Turn[Any]) -> None:
@@ -148,7 +149,7 @@ async def test_what_was_superseded_may_come_again_after_the_duplicate_window(mak
 async def test_rollback_supersedes_a_message_that_waits_for_its_retry(app: InTurn) -> None:
     seen = Seen()
 
-    @app.handler("h", key="k", busy="rollback", backoff=(60, 60))
+    @app.handler("h", key="k", busy="rollback", backoff=NOT_TODAY)
     async def h(turn: Turn[Any]) -> str:
         seen.note(turn)
         if turn.body == "a":

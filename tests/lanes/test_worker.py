@@ -15,7 +15,7 @@ from inturn.settings import Settings
 from inturn.store.lane import Claimed, NotAsked
 from inturn.store.views import LaneList
 from tests.conftest import MakeApp
-from tests.lanes.workbench import Gate, counted, working
+from tests.lanes.workbench import Gate, counted, until_open, working
 from tests.servers import PrivateRedis
 from tests.waiting import until, until_status, until_waiting
 
@@ -183,6 +183,7 @@ async def test_a_worker_that_was_handed_back_to_leaves_no_error_later(
 ) -> None:
     """Giving back is repeated when no bytes can be under way any more, and then finds the lane in any condition."""
     app = make_app(store_timeout=3)
+    await until_open(app)
     gate = Gate()
 
     @app.handler("h", key="k")
@@ -196,14 +197,15 @@ async def test_a_worker_that_was_handed_back_to_leaves_no_error_later(
     async def is_quiet() -> bool:
         return app.process.registry.is_empty()
 
-    await until(is_quiet, 15)
+    await until(is_quiet, 30)
     assert "beat failed" not in caplog.text
     assert (await app.lanes.inspect("k")).status == "ready"
 
 
 async def test_a_worker_goes_on_when_the_store_was_away(fresh_redis: PrivateRedis, namespace: str) -> None:
-    settings = Settings(store_timeout=2)
-    async with InTurn(fresh_redis.url, namespace=namespace, settings=settings) as app:
+    app = InTurn(fresh_redis.url, namespace=namespace, settings=Settings(store_timeout=2))
+    await until_open(app)
+    async with app:
 
         @app.handler("h", key="k", state=list)
         async def h(turn: Turn[list[int]]) -> int:

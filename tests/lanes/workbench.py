@@ -10,14 +10,17 @@ from typing import Any, TypeVar
 
 from prometheus_client import REGISTRY
 
-from inturn import Event, HandlerFailed, InTurn, Turn, Watch
+from inturn import Event, HandlerFailed, InTurn, StoreUnavailable, Turn, Watch
 from inturn.lanes.receipt import Receipt
 from inturn.lanes.turn import Message
 from inturn.store import clock
+from tests.waiting import until
 
 T = TypeVar("T")
 ENDS = ("commit", "fail", "lost", "back", "interrupt")
 """The events that end a turn."""
+NOT_TODAY = (86_400.0, 86_400.0)
+"""A backoff that no test waits for. The pause is drawn below these bounds: of a minute, it is a second now and then."""
 SLACK_S = 10.0
 """What a busy machine may add to a delay; far less than the minute between two looks (`nobody_looks`)."""
 
@@ -32,6 +35,19 @@ async def working(app: InTurn, concurrency: int = 10, grace: float = 5) -> Async
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+
+
+async def until_open(app: InTurn) -> None:
+    """For an app whose store has so little time that, on a busy machine, one try may not be enough."""
+
+    async def is_open() -> bool:
+        try:
+            await app.open()
+        except StoreUnavailable:
+            return False
+        return True
+
+    await until(is_open)
 
 
 async def put(app: InTurn, key: str, state: Any, **options: Any) -> None:

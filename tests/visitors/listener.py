@@ -18,7 +18,7 @@ from fastapi.responses import JSONResponse
 from inturn.errors import InTurnError, LaneBusy, UnknownConversation
 from inturn.http.asgi import Scope
 from inturn.http.caller import Caller
-from inturn.http.tenant_streams import MAX_STREAMS, LimitedStreams, TenantStreams
+from inturn.http.tenant_streams import LimitedStreams, TenantStreams
 from inturn.visitors.responder import VisitorResponder
 from inturn.visitors.routes import visitor_routes
 
@@ -32,9 +32,9 @@ class Heard(NamedTuple):
 
 
 @contextlib.asynccontextmanager
-async def serving(responder: VisitorResponder, max_streams: int = MAX_STREAMS) -> AsyncIterator[str]:
+async def serving(responder: VisitorResponder, streams: TenantStreams | None = None) -> AsyncIterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        config = uvicorn.Config(served(responder, max_streams), log_level="critical", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(served(responder, streams), log_level="critical", timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)
         task = asyncio.create_task(server.serve(sockets=[listening]))
         try:
@@ -83,10 +83,10 @@ def caller(x_tenant: str = Header("")) -> Caller:
     return Caller("u1", x_tenant)
 
 
-def served(responder: VisitorResponder, max_streams: int = MAX_STREAMS) -> FastAPI:
+def served(responder: VisitorResponder, streams: TenantStreams | None = None) -> FastAPI:
     api = FastAPI()
     api.include_router(visitor_routes(responder, caller))
-    api.add_middleware(LimitedStreams, streams=TenantStreams(max_streams), tenant_of=tenant_of)
+    api.add_middleware(LimitedStreams, streams=streams or TenantStreams(), tenant_of=tenant_of)
 
     @api.exception_handler(InTurnError)
     async def tell(request: Request, error: InTurnError) -> JSONResponse:

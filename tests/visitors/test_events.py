@@ -12,6 +12,7 @@ from inturn.agents.activity import Activity
 from inturn.agents.protocol import Ask
 from inturn.errors import AgentUnavailable, StoreUnavailable
 from inturn.http.problems import Problem
+from inturn.http.tenant_streams import TenantStreams
 from inturn.store import clock
 from inturn.testing import drain
 from inturn.visitors.chat import Chat
@@ -161,7 +162,8 @@ async def test_a_tenant_may_have_so_many_streams_open(app: InTurn, agent: Record
     responder = VisitorResponder(app, agent)
     await set_up(responder)
     await responder.conversations.open("c1", "p1", "v1", "acme")
-    async with serving(responder, max_streams=2) as base:
+    streams = TenantStreams(2)
+    async with serving(responder, streams) as base:
         async with listening(base), listening(base):
             async with httpx.AsyncClient(base_url=base) as client:
                 refused = await client.get("/conversations/c1/events")
@@ -169,10 +171,8 @@ async def test_a_tenant_may_have_so_many_streams_open(app: InTurn, agent: Record
             async with listening(base, **{"x-tenant": "acme"}):
                 pass  # others have their own
 
-        async def is_free() -> bool:
-            return all(watch._is_over for watch in app._watches)
-
-        await until(is_free)
+        await until(lambda: streams.count("") == streams.count("acme") == 0)
+        assert all(watch._is_over for watch in app._watches)
         async with listening(base) as events:
             await responder.handle_visitor_message(said(1))
             assert [each.event for each in await events.take(2)] == ["typing", "answer"]

@@ -228,7 +228,7 @@ async def test_a_release_that_hangs_or_is_cancelled_is_a_failed_release(
     app: InTurn, agent: Recorder, how: str, fails: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     # one that hangs is given up after a lease; a busy machine must not lose the lane's own, which is as long, meanwhile
-    responder = VisitorResponder(app, agent, Odd(how), lease=5)
+    responder = VisitorResponder(app, agent, Odd(how), lease=10)
     await set_up(responder)
     if fails:
         agent.reply = lambda ask: str(1 / 0)

@@ -142,6 +142,7 @@ async def test_with_its_store_away_every_route_is_503_and_then_it_goes_on(
     durable_redis: PrivateRedis, namespace: str
 ) -> None:
     async with opened(durable_redis.url, namespace, store_timeout=3) as site:
+        await until(lambda: site.turns.process.is_ready, within_s=30)
         conversation = await site.start()
         await site.say(conversation, "name=Ada")
         durable_redis.kill()

@@ -22,6 +22,7 @@ from inturn.errors import (
 from inturn.settings import Settings
 from inturn.workflows import WorkflowOrchestrator
 from inturn.workflows.config import OrchestratorConfig
+from inturn.workflows.state import BusyTurn
 from tests.lanes.plain_key import Plain, on_redis
 from tests.lanes.workbench import Gate
 from tests.servers import PrivateRedis
@@ -153,16 +154,18 @@ async def test_sharing_is_refused_where_there_are_no_plain_keys(sqlite_url: str,
 async def test_a_store_that_is_away_is_not_a_conversation_that_is_held(
     fresh_redis: PrivateRedis, agent: Scripted
 ) -> None:
-    settings = Settings(store_timeout=1.0)
-    async with InTurn(fresh_redis.url, settings=settings) as app:
-        for policy in ("reject", "queue", "merge"):
-            config = OrchestratorConfig(busy=policy)
-            flow = WorkflowOrchestrator(app, agent, DEFINITION, config=config, shares=True)
-            conversation = await begin(flow)
-            fresh_redis.kill()
-            with pytest.raises(StoreUnavailable):
-                await flow.process_turn(conversation, "name=Ada")
-            fresh_redis.start()
+    policies: tuple[BusyTurn, ...] = ("reject", "queue", "merge")
+    async with InTurn(fresh_redis.url, settings=Settings(store_timeout=4)) as app:
+        flows = [
+            WorkflowOrchestrator(app, agent, DEFINITION, config=OrchestratorConfig(busy=policy), shares=True)
+            for policy in policies
+        ]
+        conversations = [await begin(flow) for flow in flows]
+        fresh_redis.kill()
+        turns = (flow.process_turn(each, "name=Ada") for flow, each in zip(flows, conversations, strict=True))
+        told = await asyncio.gather(*turns, return_exceptions=True)  # each takes as long as the store may
+        assert [type(error) for error in told] == [StoreUnavailable] * len(policies)
+        fresh_redis.start()
     assert agent.asked == []
 
 

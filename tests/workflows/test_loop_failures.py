@@ -118,13 +118,13 @@ async def test_an_agent_that_says_a_little_now_and_then_is_timed_out_too(make: M
 async def test_an_agent_slower_than_the_lease_keeps_its_turn(make: MakeOrchestrator, agent: Scripted) -> None:
     async def slow(ask: Ask) -> AsyncIterator[Activity]:
         if ask.text.startswith("name"):
-            await asyncio.sleep(6.5)
+            await asyncio.sleep(12)
         async for activity in collecting(ask):
             yield activity
 
     agent.answer = slow
-    # a lease that a process which gets no processor for three seconds still keeps
-    one, two = make(lease=5, busy="queue"), make(lease=5, busy="queue")
+    # a lease that a process which gets no processor for eight seconds still keeps
+    one, two = make(lease=10, busy="queue"), make(lease=10, busy="queue")
     conversation = await begin(one)
     running = asyncio.create_task(one.process_turn(conversation, "name=Ada"))
     await until(lambda: _is(len(agent.asked) == 1))

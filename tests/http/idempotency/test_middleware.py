@@ -265,7 +265,9 @@ async def test_a_response_is_kept_as_long_as_one_says(shop: Shop, make_turns: Ma
     await ask(guarded, "k")
 
     async def has_run_again() -> bool:
-        return (await ask(guarded, "k")).header("idempotency-replayed") is None
+        answer = await ask(guarded, "k")
+        assert answer.status in (201, 503), "a busy machine may be slower than so short a timeout: then nothing runs"
+        return shop.runs > 1
 
     await until(has_run_again)
     assert shop.runs == 2
@@ -304,11 +306,10 @@ async def test_what_the_turn_sends_is_part_of_the_same_commit(shop: Shop, turns:
 
 
 async def test_without_its_store_nothing_runs(shop: Shop, make_turns: MakeTurns, fresh_redis: PrivateRedis) -> None:
-    guarded = IdempotencyMiddleware(shop, make_turns(fresh_redis.url, store_timeout=1.5))
+    guarded = IdempotencyMiddleware(shop, make_turns(fresh_redis.url, store_timeout=4))
     assert (await ask(guarded, "k")).status == 201
     fresh_redis.kill()
-    for key in ("k", "k2"):
-        refused = await ask(guarded, key)
+    for refused in await asyncio.gather(*(ask(guarded, key) for key in ("k", "k2"))):  # as long as the store may
         assert (refused.status, refused.problem(), refused.header("retry-after")) == (503, "store-unavailable", "5")
     assert shop.runs == 1
     assert (await ask(guarded, None)).status == 201
@@ -322,7 +323,7 @@ async def test_a_response_is_not_sent_unless_it_is_known_to_be_kept(
         await respond(send, b"charged")
 
     shop.does = work
-    guarded = IdempotencyMiddleware(shop, make_turns(durable_redis.url, store_timeout=1.5), ttl=4)
+    guarded = IdempotencyMiddleware(shop, make_turns(durable_redis.url, store_timeout=3), ttl=5)
     unknown = await ask(guarded, "k")
     assert (unknown.status, unknown.problem(), unknown.header("retry-after")) == (503, "outcome-unknown", "5")
     await asyncio.to_thread(durable_redis.start)

@@ -8,6 +8,8 @@ from typing import Self
 
 import hiredis
 
+from tests.store.redis.accepted import accept_no_more
+
 GREETING = {
     b"HELLO": b"%0\r\n",
     b"TIME": b"*2\r\n$10\r\n1790000000\r\n$1\r\n0\r\n",
@@ -42,7 +44,7 @@ class FakeServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._server is not None
-        self._server.close()
+        await accept_no_more(self._server)
         for task, writer in self._serving.items():
             task.cancel()
             writer.transport.abort()

@@ -14,6 +14,8 @@ from typing import Any, Self
 
 import hiredis
 
+from tests.store.redis.accepted import accept_no_more
+
 _ERROR = "return redis.error_reply(ARGV[1])"
 _TEXT = "return ARGV[1]"
 
@@ -90,7 +92,7 @@ class Proxy:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._server is not None
-        self._server.close()
+        await accept_no_more(self._server)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

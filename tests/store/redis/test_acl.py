@@ -158,7 +158,7 @@ async def test_no_right_of_these_can_be_left_out(user: Open, open_at: Open, owne
     sent_at = clock.now()
     with pytest.raises(StoreUnavailable, match="the ACL user may not do this") as refused:
         await do_everything(peer, open_at)
-    assert clock.now() - sent_at < 10
+    assert clock.now() - sent_at < 30, "long before its deadline"
     assert refused.value.__cause__ is not None
 
 
@@ -215,7 +215,7 @@ async def test_a_wrong_password_is_refused_at_once(user: Open, word: str, namesp
     sent_at = clock.now()
     with pytest.raises(StoreUnavailable, match=r"WRONGPASS.*the password in the URL is wrong") as refused:
         await peer.acquire(peer.ask("n"))
-    assert clock.now() - sent_at < 10
+    assert clock.now() - sent_at < 30, "long before its deadline"
     assert isinstance(refused.value.__cause__, LinkRefused)
     with pytest.raises(StoreUnavailable, match="WRONGPASS"):
         await peer.store.check()

@@ -138,7 +138,7 @@ async def test_an_attempt_that_never_left_is_no_first_attempt(proxy: Proxy, open
 async def test_an_answer_after_a_lost_one_says_until_when_the_lost_one_may_ask_again(
     proxy: Proxy, open_at: Open
 ) -> None:
-    peer = open_at(proxy.url, timeout_s=2)
+    peer = open_at(proxy.url)
     await exchange(peer, "warm")
     request = peer.ask("n")
     proxy.cut(0)

@@ -12,7 +12,7 @@ import redis.asyncio
 from inturn.store.lane import Given
 from tests.store.policies import INTERRUPT, MERGE, due_in, ids, run, steer, turns
 from tests.store.world import Peer, World, send_to
-from tests.waiting import until
+from tests.waiting import WITHIN_S, until
 
 PLAIN = "ai:lock:visitor:7"
 """Other tests share the server: see `plain`."""
@@ -22,6 +22,14 @@ PLAIN = "ai:lock:visitor:7"
 async def world(redis_url: str, namespace: str) -> AsyncIterator[World]:
     world = World(redis_url, namespace)
     await world.let_time_flow()
+    yield world
+    await world.close()
+
+
+@pytest.fixture
+async def standing(redis_url: str, namespace: str) -> AsyncIterator[World]:
+    """Time passes only when the test says so."""
+    world = World(redis_url, namespace)
     yield world
     await world.close()
 
@@ -65,7 +73,7 @@ async def test_while_others_hold_the_plain_key_no_turn_begins(a: Peer, raw: Any,
 
 async def until_given(a: Peer) -> Given:
     found: list[Given] = []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         while not found:
             await asyncio.sleep(0.02)
             found = await a.claim()
@@ -97,8 +105,8 @@ async def test_two_lanes_that_share_one_plain_key_take_turns(a: Peer, plain: str
 
 
 async def test_the_beat_renews_the_plain_key(world: World, a: Peer, raw: Any, plain: str) -> None:
-    await held(a, plain, ttl_ms=6000)
-    await world.pass_time(4000)
+    await held(a, plain, ttl_ms=60_000)
+    await world.pass_time(30_000)
     before = await raw.pttl(plain)
     await a.beat()
     assert await raw.pttl(plain) > before
@@ -165,13 +173,15 @@ async def test_an_interrupted_turn_keeps_the_plain_key_until_it_has_yielded(a: P
 
 
 async def test_an_interrupted_turn_that_does_not_yield_keeps_the_plain_key_for_a_second(
-    world: World, a: Peer, raw: Any, plain: str
+    standing: World, raw: Any, plain: str
 ) -> None:
+    a = await standing.peer()
     await held(a, plain, rule=INTERRUPT)
     await a.put("k", "2", rule=INTERRUPT, shares=plain)
+    await standing.pass_time(950)
     await a.beat()
     assert not await lock_plainly(raw, plain)
-    await world.pass_time(1050)
+    await standing.pass_time(100)
     after = await a.claim_one()
     assert await raw.get(plain) == after.token
 
@@ -200,7 +210,7 @@ async def test_an_inline_turn_waits_while_others_hold_the_plain_key(a: Peer, raw
     assert await lock_plainly(raw, plain)
     waiting = await a.queue_up("k", shares=plain)
     await raw.delete(plain)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         while not a.told("turn", waiting):
             await a.beat()
             await asyncio.sleep(0.02)
@@ -260,15 +270,15 @@ async def test_a_lane_that_lost_its_plain_key_to_another_of_its_process_takes_no
     """A plain service deleted the key without comparing, and the next lane of the same process took it."""
     robbed = await run(a, "one", "1", shares=plain)
     await raw.delete(plain)
-    turn = await run(a, "two", "2", shares=plain, ttl_ms=2000)
+    turn = await run(a, "two", "2", shares=plain, ttl_ms=60_000)
     await a.beat()
     assert not await a.store.confirm("one", robbed.token)
     assert (await a.commit(robbed)).status == "lost"
     await a.fail(robbed, "back")
     assert await raw.get(plain) == turn.token
-    await raw.pexpire(plain, 500)
+    await raw.pexpire(plain, 20_000)
     await a.beat()
-    assert await raw.pttl(plain) > 1000, "it is renewed for the lane that holds it"
+    assert await raw.pttl(plain) > 30_000, "it is renewed for the lane that holds it"
     assert await a.store.confirm("two", turn.token)
     await raw.set(plain, "theirs")
     await a.beat()
@@ -285,7 +295,7 @@ async def test_an_interrupt_with_another_plain_key_does_not_join_what_it_interru
     await a.done(turn)  # it was left alone
     assert await a.claim() == []
     await raw.delete(theirs)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         while not (rest := await a.claim()):  # noqa: ASYNC110 - what is waited for knows no event
             await asyncio.sleep(0.02)
     assert ids(rest[0]) == ["2"]

@@ -15,7 +15,7 @@ from inturn.errors import StoreUnavailable
 from inturn.store.lane import NotAsked
 from inturn.store.limits import MAX_UNCLAIM
 from tests.servers import PrivateRedis
-from tests.store.redis.peers import Open, RedisPeer, admin
+from tests.store.redis.peers import Open, RedisPeer, admin, warm_up
 from tests.store.redis.proxy import Proxy
 from tests.store.world import WORK, work
 
@@ -131,7 +131,7 @@ async def test_a_claim_that_was_never_sent_says_so(open_at: Open, unused_tcp_por
 
 async def test_a_claim_that_was_sent_once_may_have_run(proxy: Proxy, open_at: Open) -> None:
     peer = open_at(proxy.url, timeout_s=1)
-    await peer.put("warm", "m")
+    await warm_up(peer)
     proxy.freezes_at = "EVALSHA"
     with pytest.raises(StoreUnavailable) as gone:
         await peer.claim()

@@ -18,10 +18,10 @@ from inturn.store.redis.store import RedisStore
 from tests.servers import PrivateRedis
 from tests.store.redis.peers import Open, admin, started
 from tests.store.redis.proxy import Proxy
-from tests.waiting import until
+from tests.waiting import WITHIN_S, until
 
 
-def link_to(url: str, *channels: str, attempt_s: float = 1.0) -> Link:
+def link_to(url: str, *channels: str, attempt_s: float = 10.0) -> Link:
     return Link(Address.from_url(url), attempt_s, channels, lambda push: None, lambda is_again: None)
 
 
@@ -189,7 +189,7 @@ async def test_a_listener_that_fails_does_not_leave_its_caller_without_an_answer
         raise RuntimeError("the listener failed")
 
     peer.store.listen(fail, lambda: None)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         assert (await peer.release(held)).status == "released"
         assert (await peer.acquire(waiting)).status == "granted"
     assert told == ["Fatal error: protocol.data_received() call failed."]
@@ -262,5 +262,5 @@ def test_a_forked_child_drops_its_copy_of_the_connection_and_the_parent_keeps_it
     redis_server: PrivateRedis, namespace: str
 ) -> None:
     command = [sys.executable, "-c", FORKED, redis_server.url, namespace]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -312,7 +312,7 @@ async def test_a_waiter_whose_place_vanished_asks_again_and_gets_the_lock(
         InTurn(redis_url, namespace=namespace) as app,
         InTurn(redis_url, namespace=namespace) as other,
     ):
-        held = app.lock("n", ttl=3)
+        held = app.lock("n", ttl=6)  # without its queue the lock is looked at when this could have ended
         assert await held.acquire()
         waiting = asyncio.create_task(other.lock("n", wait=60).acquire())
         await until_waiters(app, "n", 1)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from inturn import InTurn, SettingsError
+from inturn import InTurn, SettingsError, StoreUnavailable
 from inturn.process import heartbeat
 from inturn.settings import Settings
 from inturn.store.redis.store import RedisStore
@@ -157,7 +157,10 @@ async def test_a_record_that_is_away_at_the_start_is_looked_for_when_its_node_is
     elsewhere = names_at(store, fresh_cluster, fresh_cluster.masters[0], 1)[0]
 
     async def is_recorded() -> bool:
-        return bool(await store.command("GET", "inturn:{0}:partitions") == b"16")
+        try:
+            return bool(await store.command("GET", "inturn:{0}:partitions") == b"16")
+        except StoreUnavailable:  # its node is not back yet
+            return False
 
     node.kill()
     await until(lambda: fresh_cluster.masters[0].facts("CLUSTER", "INFO")["cluster_slots_fail"] != "0")
@@ -165,4 +168,4 @@ async def test_a_record_that_is_away_at_the_start_is_looked_for_when_its_node_is
         assert app.process.is_ready
         async with app.lock(elsewhere):
             node.start()
-            await until(is_recorded, within_s=30)
+            await until(is_recorded, within_s=60)

@@ -12,7 +12,7 @@ from inturn import InTurn, SettingsError, StoreUnavailable, sync
 from inturn.settings import Settings
 from tests.servers import PrivateRedis
 from tests.store.redis.peers import admin
-from tests.waiting import until
+from tests.waiting import until, wait_until
 
 
 def _clients(server: PrivateRedis) -> int:
@@ -60,7 +60,7 @@ async def test_callers_that_come_at_once_are_all_refused(fresh_redis: PrivateRed
 
 async def test_a_store_that_was_away_at_the_first_open_is_opened_by_the_next(fresh_redis: PrivateRedis) -> None:
     before = asyncio.all_tasks()
-    app = InTurn(fresh_redis.url, settings=Settings(store_timeout=1))
+    app = InTurn(fresh_redis.url, settings=Settings(store_timeout=4))
     fresh_redis.kill()
     with pytest.raises(StoreUnavailable):
         await app.open()
@@ -76,4 +76,4 @@ def test_a_synchronous_app_that_is_refused_leaves_no_thread(fresh_redis: Private
     with pytest.raises(SettingsError), sync.InTurn(fresh_redis.url):
         pytest.fail("it must not open")
     assert set(threading.enumerate()) == before
-    assert len(owner.client_list()) == 1
+    wait_until(lambda: len(owner.client_list()) == 1)

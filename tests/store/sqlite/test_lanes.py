@@ -62,6 +62,8 @@ async def test_who_works_no_more_is_told_nothing(open_peer: Opener) -> None:
 async def test_who_waits_for_a_notice_looks_often(open_peer: Opener, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     """With a look every 50 ms only, the other process would take a minute for these."""
     monkeypatch.setattr(inbox, "LOOK_IDLE_S", 60.0)
+    monkeypatch.setattr(workers, "WORKER_EXPECTS_S", 60.0)  # a busy machine may need longer until there is a notice
+    monkeypatch.setattr(lanes, "RESULT_EXPECTS_S", 60.0)
     waiting, other = open_peer(process=OTHER), open_peer()
     if way == "idle worker":
         assert await waiting.claim() == []

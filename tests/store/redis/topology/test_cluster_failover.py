@@ -61,9 +61,10 @@ async def test_without_a_replica_the_partitions_of_a_killed_master_are_given_up_
         node.tell("CONFIG", "SET", "cluster-require-full-coverage", "no")
     peer = open_at(cluster.url, timeout_s=2)
     here, there = names_at(peer.store, cluster, cluster.masters[0], 1)[0], names_at(peer.store, cluster, last, 1)[0]
-    await peer.release(await peer.hold(there))
     partition = peer.store.partition_of(there)
-    await peer.store.beat(partition, ())
+    await until_beats(peer, partition)
+    patient = open_at(cluster.url, timeout_s=20)
+    await patient.release(await patient.hold(there))
     last.kill()
     async with Stopwatch() as watch:
         with pytest.raises(StoreUnavailable):
@@ -79,7 +80,6 @@ async def test_without_a_replica_the_partitions_of_a_killed_master_are_given_up_
     assert watch.own_s < 0.2
     last.start()
     await until_beats(peer, partition)
-    patient = open_at(cluster.url, timeout_s=20)
     assert (await patient.acquire(patient.ask(there))).status == "granted"
 
 

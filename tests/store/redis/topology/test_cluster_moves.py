@@ -9,7 +9,7 @@ import pytest
 
 from inturn.errors import StoreUnavailable
 from tests.servers import ClusterNode, PrivateCluster
-from tests.store.redis.peers import Open, RedisPeer, started
+from tests.store.redis.peers import Open, RedisPeer, started, warm_up
 from tests.store.redis.topology.clusters import Move, name_in, slot_of_partition
 from tests.store.stopwatch import Stopwatch
 from tests.waiting import until
@@ -48,6 +48,7 @@ async def test_locks_and_waiters_go_along_and_the_push_comes_from_the_new_node(
     move.all_at_once()
     await until(lambda: reopened)  # without a call of its own: the old node ended the subscription
     assert other.store._way(True, other.store._keys[3].prefix).server.address.port == move.target.port
+    await other.store.beat(3, ())  # a place of which nothing was heard for three seconds is dropped
     assert (await one.release(held)).status == "released"
     await until(lambda: other.told("granted", waiting))
     assert (await other.acquire(waiting)).status == "granted"
@@ -138,8 +139,9 @@ async def test_a_plain_key_is_found_at_its_new_node_while_its_slot_still_moves(
 async def test_a_move_that_takes_too_long_is_given_up_in_time_and_leaves_nothing(
     moving: PrivateCluster, open_at: Open
 ) -> None:
-    peer = open_at(moving.url, timeout_s=2)
-    await peer.hold(name_in(peer.store, 7))
+    peer, patient = open_at(moving.url, timeout_s=2), open_at(moving.url, timeout_s=20)
+    await patient.hold(name_in(peer.store, 7))
+    await warm_up(peer)
     move = move_of(moving, peer, 7)
     move.begin()
     move.move_keys(1)
@@ -150,7 +152,7 @@ async def test_a_move_that_takes_too_long_is_given_up_in_time_and_leaves_nothing
     assert watch.took_s >= 2
     assert watch.own_s < 2.6
     move.end()
-    assert await peer.store.inspect(name) is None
+    assert await patient.store.inspect(name) is None
 
 
 async def test_under_load_every_call_is_answered_while_the_slot_goes_round(

@@ -48,7 +48,7 @@ def both() -> Iterator[Replicated]:
 
 @pytest.fixture
 async def pair(both: Replicated) -> Replicated:
-    await until(lambda: both.is_one, within_s=15)
+    await until(lambda: both.is_one, within_s=30)
     return both
 
 
@@ -116,7 +116,7 @@ async def test_what_too_few_replicas_have_is_not_acknowledged_while_other_calls_
 
 
 async def test_a_replica_that_comes_back_in_time_is_waited_for(pair: Replicated, open_at: Open) -> None:
-    peer = open_at(pair.master.url, replicas=1, timeout_s=5)
+    peer = open_at(pair.master.url, replicas=1, timeout_s=20)
     await peer.put("lane", "first")
     pair.replica.pause()
     try:
@@ -131,7 +131,7 @@ async def test_a_replica_that_comes_back_in_time_is_waited_for(pair: Replicated,
 
 
 async def test_a_cancelled_caller_leaves_the_others_their_round(pair: Replicated, open_at: Open) -> None:
-    peer = open_at(pair.master.url, replicas=1, timeout_s=5)
+    peer = open_at(pair.master.url, replicas=1, timeout_s=20)
     await peer.put("lane", "first")
     puts = [await started(peer.submit(f"lane{number}", "m")) for number in range(20)]
     await asyncio.sleep(0)
@@ -145,7 +145,7 @@ async def test_a_waiting_connection_that_is_cut_is_made_again_and_the_call_repea
     pair: Replicated, open_at: Open
 ) -> None:
     async with Proxy(pair.master.port) as proxy:
-        peer = open_at(proxy.url, replicas=1, timeout_s=5)
+        peer = open_at(proxy.url, replicas=1, timeout_s=20)
         await peer.put("lane", "first")
         for number in range(10):
             proxy.answer("WAIT", "ERR something is odd")
@@ -165,7 +165,7 @@ async def test_another_server_behind_the_same_address_does_not_answer_for_the_fi
 ) -> None:
     """As after a failover behind a proxy: one server has answered, and the other knows nothing of it."""
     async with Proxy(pair.master.port) as proxy:
-        peer = open_at(proxy.url, replicas=1, timeout_s=5)
+        peer = open_at(proxy.url, replicas=1, timeout_s=20)
         await peer.put("lane", "first")
         connections, run_id = proxy.connections, peer.store._link().run_id
         peer.store._link().run_id = "f" * 40
@@ -192,7 +192,7 @@ async def test_the_rights_that_the_docs_list_are_enough(pair: Replicated, open_a
 
 async def test_closing_ends_the_waiting_connection_and_who_waits(pair: Replicated, open_at: Open) -> None:
     before = asyncio.all_tasks()
-    peer = open_at(pair.master.url, replicas=3, timeout_s=5)
+    peer = open_at(pair.master.url, replicas=3, timeout_s=20)
     putting = await started(peer.submit("lane", "m"))
     await until(lambda: peer.store._link().companions and rounds_of(peer)._pending)
     await peer.store.close()
@@ -203,23 +203,23 @@ async def test_closing_ends_the_waiting_connection_and_who_waits(pair: Replicate
 
 async def test_sends_leave_their_partition_when_the_replica_has_the_commit(pair: Replicated, open_at: Open) -> None:
     """Whoever brings them: not the process that committed, but the beat of another one, say."""
-    sender = open_at(pair.master.url, replicas=1, timeout_s=2, partitions=2)
-    another = open_at(pair.master.url, replicas=1, timeout_s=2, partitions=2)
+    sender, another = (open_at(pair.master.url, replicas=1, timeout_s=2, partitions=2) for _ in range(2))
+    patient = open_at(pair.master.url, replicas=1, timeout_s=20, partitions=2)
     source, target = name_in(sender.store, 0), name_in(sender.store, 1)
-    await sender.put(source, "m")
-    turn = await sender.claim_one()
-    assert await another.store.forward(0, 1) == 0
+    await patient.put(source, "m")
+    turn = await patient.claim_one()
+    assert await patient.store.forward(0, 1) == 0
     pair.replica.pause()
     try:
         with pytest.raises(NotReplicated):
             await sender.commit(turn, sends=[send_to(target, "s")])
         with pytest.raises(NotReplicated):
             await another.store.forward(0, 1)
-        assert (await another.store.lane(target, 1)).waiting == 0
+        assert (await patient.store.lane(target, 1)).waiting == 0
     finally:
         pair.replica.resume()
-    assert await another.store.forward(0, 1) == 0
-    assert await another.mailbox(target) == ["s"]
+    assert await patient.store.forward(0, 1) == 0
+    assert await patient.mailbox(target) == ["s"]
 
 
 async def test_a_send_whose_commit_was_lost_with_its_master_has_not_left(
@@ -247,6 +247,12 @@ async def test_a_send_whose_commit_was_lost_with_its_master_has_not_left(
     assert await reader.mailbox(target) == []
 
 
+def in_order(acknowledged: list[str], there: list[str]) -> list[str]:
+    """Those of the acknowledged messages that are there, as they stand there."""
+    wanted = set(acknowledged)
+    return [message_id for message_id in there if message_id in wanted]
+
+
 async def test_nothing_acknowledged_is_lost_when_the_master_of_a_partition_is_killed(
     fresh_cluster: PrivateCluster, open_at: Open
 ) -> None:
@@ -260,8 +266,9 @@ async def test_nothing_acknowledged_is_lost_when_the_master_of_a_partition_is_ki
             try:
                 await peer.put(lane, f"m{number}")
             except StoreUnavailable:
-                assert not first.is_running  # nobody answers; later the new master has no replica of its own
-                return
+                if not first.is_running:
+                    return  # nobody answers; later the new master has no replica of its own
+                continue  # the machine stalled: whether it is there is not known
             acknowledged[lane].append(f"m{number}")
 
     submitting = [asyncio.create_task(submit_to(lane)) for lane in lanes]
@@ -270,8 +277,7 @@ async def test_nothing_acknowledged_is_lost_when_the_master_of_a_partition_is_ki
     await asyncio.gather(*submitting)
     reader = open_at(cluster.url, timeout_s=30)
     for lane in lanes:
-        there = await reader.mailbox(lane)
-        assert there[: len(acknowledged[lane])] == acknowledged[lane]
+        assert in_order(acknowledged[lane], await reader.mailbox(lane)) == acknowledged[lane]
 
 
 async def test_nothing_acknowledged_is_lost_when_sentinels_replace_the_master(
@@ -286,7 +292,9 @@ async def test_nothing_acknowledged_is_lost_when_sentinels_replace_the_master(
             try:
                 await peer.put("lane", f"m{number}")
             except StoreUnavailable:
-                return
+                if not sentinels.master.is_running:
+                    return
+                continue
             acknowledged.append(f"m{number}")
 
     submitting = asyncio.create_task(submit())
@@ -294,7 +302,7 @@ async def test_nothing_acknowledged_is_lost_when_sentinels_replace_the_master(
     sentinels.master.kill()
     await submitting
     there = await open_at(sentinels.url, timeout_s=30).mailbox("lane")
-    assert there[: len(acknowledged)] == acknowledged
+    assert in_order(acknowledged, there) == acknowledged
 
 
 def test_sqlite_has_no_replicas(sqlite_url: str) -> None:
@@ -333,7 +341,7 @@ def path(server: PrivateRedis) -> str:
 async def test_a_commit_whose_server_was_replaced_by_one_that_never_had_it_is_not_acknowledged(namespace: str) -> None:
     with ExitStack() as stack:
         chain = Chain(stack)
-        await until(lambda: chain.has_replica(chain.first) and chain.has_replica(chain.second), within_s=15)
+        await until(lambda: chain.has_replica(chain.first) and chain.has_replica(chain.second), within_s=30)
         settings = Settings(store_timeout=10)
         state = f"{namespace}:{{0}}:state:"
         async with (

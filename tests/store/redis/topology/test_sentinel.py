@@ -108,7 +108,7 @@ async def test_a_master_that_was_made_a_replica_is_left_for_the_one_that_the_sen
     with PrivateRedis() as new:
         answers = {**GREETING, b"SENTINEL": named(fresh_redis.port)}
         async with FakeServer(answers) as sentinel:
-            peer = open_at(f"redis+sentinel://{at(sentinel)}/inturn", timeout_s=5)
+            peer = open_at(f"redis+sentinel://{at(sentinel)}/inturn", timeout_s=20)
             await peer.hold("before")
             with admin(fresh_redis) as old:
                 old.replicaof("127.0.0.1", new.port)
