@@ -28,6 +28,8 @@ from tests.servers.program import find_redis
 FOLDER = pytest.StashKey[str]()
 FLOOR = pytest.StashKey[Floor]()
 FIXED_SEED = 0
+PATIENT_S = 20.0
+"""The timeout of the store, where a test is not about it: a store that gets the processor late is not away."""
 MakeApp = Callable[..., InTurn]
 
 
@@ -212,7 +214,8 @@ async def make_app(store_url: str, namespace: str) -> AsyncIterator[MakeApp]:
     apps: list[InTurn] = []
 
     def make(**settings: Any) -> InTurn:
-        apps.append(InTurn(store_url, namespace=namespace, settings=Settings(**settings)))
+        patient = {"store_timeout": PATIENT_S, **settings}
+        apps.append(InTurn(store_url, namespace=namespace, settings=Settings(**patient)))
         return apps[-1]
 
     yield make

@@ -71,7 +71,11 @@ async def in_a_group(receipt: Receipt) -> None:
         raise failed.exceptions[0] from failed
 
 
-@pytest.mark.parametrize("awaited", [alone, gathered, with_a_limit, in_a_group])
+async def shielded(receipt: Receipt) -> None:
+    await asyncio.shield(receipt.result())
+
+
+@pytest.mark.parametrize("awaited", [alone, gathered, with_a_limit, in_a_group, shielded])
 async def test_handlers_that_await_each_others_results_end_with_one_of_them(
     app: InTurn, awaited: Callable[[Receipt], Awaitable[None]]
 ) -> None:

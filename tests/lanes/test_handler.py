@@ -63,9 +63,9 @@ def nothing(turn: Turn[Any]) -> None: ...
         ({"time_limit": -5}, ValueError, "time_limit=-5"),
         ({"dedup_window": 8 * 86400}, ValueError, "dedup_window=691200: at most 604800"),
         (
-            {"dedup_window": 9.9},
+            {"dedup_window": 39.9},
             ValueError,
-            r"dedup_window=9\.9: must be at least 10 seconds, twice the timeout",
+            r"dedup_window=39\.9: must be at least 40 seconds, twice the timeout",
         ),
         ({"state_ttl": 0}, ValueError, "state_ttl=0"),
         ({"max_waiting": 0}, ValueError, "max_waiting=0"),

@@ -13,6 +13,7 @@ from inturn import (
     Retry,
     Turn,
 )
+from inturn.errors import HandlerTimeout
 from inturn.store.lane import Begun, Opening
 from inturn.store.limits import PLACE_LIVES_MS
 from inturn.store.protocol import Beat
@@ -258,6 +259,25 @@ async def test_a_turn_that_is_over_when_it_arrives_does_not_find_its_own_message
         turn.state.append(turn.id)
     info = await app.lanes.inspect("k")
     assert (info.state, info.status, answers) == (["m"], "idle", [])
+
+
+async def test_a_turn_whose_time_is_shorter_than_the_way_to_the_store_is_given_up(
+    app: InTurn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, asked = app.process.store, list[Opening]()
+    really_begin = store.begin
+
+    async def begin(opening: Opening) -> Begun:
+        asked.append(opening)
+        answer = await really_begin(opening)
+        return answer._replace(sent_at=answer.sent_at - opening.limit_ms / 1000)
+
+    monkeypatch.setattr(store, "begin", begin)
+    with pytest.raises(HandlerTimeout):
+        async with asyncio.timeout(20), app.turn("k", message_id="m", time_limit=5):
+            raise AssertionError("it must not begin")
+    assert len(asked) == 3, "it may have been chance"
+    assert (await app.lanes.inspect("k")).status == "idle"
 
 
 async def test_an_inline_caller_waits_behind_a_message_that_waits_for_its_retry(app: InTurn, other: InTurn) -> None:

@@ -222,7 +222,7 @@ async def test_a_turn_that_was_cleared_away_cannot_commit(app: InTurn, other: In
         (
             {"dedup_window": 1},
             ValueError,
-            "dedup_window=1: must be at least 10 seconds, twice the timeout of",
+            "dedup_window=1: must be at least 40 seconds, twice the timeout of",
         ),
         ({"state": {}}, TypeError, "state="),
         ({"max_waiting": 0}, ValueError, "max_waiting=0"),

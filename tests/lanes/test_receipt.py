@@ -32,8 +32,8 @@ async def test_a_result_is_told_to_whoever_waits_in_any_process(
         await gate.reached.wait()
         gate.opened.set()
         assert await asyncio.gather(*waiting) == [{"of": 1}, {"of": 1}]
-    assert not app.runtime.results._waits
-    assert not other.runtime.results._waits
+    assert not app.runtime.results._woken
+    assert not other.runtime.results._woken
 
 
 async def test_a_result_can_be_asked_for_again_and_after_a_timeout(app: InTurn) -> None:
@@ -69,7 +69,7 @@ async def test_a_message_that_was_removed_has_no_result(app: InTurn, other: InTu
     waiting = asyncio.create_task(cleared.result(20))
 
     async def is_awaited() -> bool:
-        return bool(app.runtime.results._waits)
+        return bool(app.runtime.results._woken)
 
     await until(is_awaited)
     await other.lanes.clear("k")

@@ -46,6 +46,29 @@ def test_what_a_closed_loop_held_is_given_back_while_the_process_lives(store_url
     gc.collect()  # here, where the warning about the abandoned connection is expected
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_what_has_a_fixed_life_lives_to_its_end_though_its_loop_was_closed(store_url: str, namespace: str) -> None:
+    """At most once a minute, say: one process runs each job in a loop of its own."""
+    app = InTurn(store_url, namespace=namespace)
+    fixed, renewed = app.lock("fixed", ttl=600, renew=False), app.lock("renewed", ttl=600)
+
+    async def take_and_leave() -> None:
+        await fixed.acquire()
+        await renewed.acquire()
+
+    asyncio.run(take_and_leave())
+
+    async def look() -> None:
+        await until_free(app, "renewed")  # both were looked at together
+        async with InTurn(store_url, namespace=namespace) as other:
+            assert not await other.lock("fixed").acquire(blocking=False)
+        await fixed.release()
+        await app.close()
+
+    asyncio.run(look())
+    gc.collect()  # here, where the warning about the abandoned connection is expected
+
+
 async def test_a_grant_that_nobody_waits_for_is_passed_on(store_url: str, namespace: str) -> None:
     async with InTurn(store_url, namespace=namespace) as app:
         lock = app.lock("a")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
@@ -9,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from inturn import InTurn
 from inturn.errors import StoreUnavailable
+from inturn.settings import Settings
 from inturn.store import failures
 from inturn.store.redis.store import RedisStore
 from tests.servers import PrivateRedis
@@ -85,6 +88,22 @@ async def test_a_redis_that_refuses_is_in_the_log(
     assert line.startswith("submit at ")
     assert "NOREPLICAS" in line
     await peer.store.close()
+
+
+async def test_a_store_that_is_away_is_one_line_however_many_locks_are_asked_for(
+    at: list[float], fresh_redis: PrivateRedis, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with InTurn(fresh_redis.url, settings=Settings(store_timeout=1.0)) as app:
+        fresh_redis.kill()
+        caplog.clear()
+        asked = [app.lock(f"x{number}").acquire() for number in range(20)]
+        failed = await asyncio.gather(*asked, return_exceptions=True)
+        assert {type(each) for each in failed} == {StoreUnavailable}
+        registry = app.process.registry
+        await registry.quiet()  # what was asked for and not answered is given back, or left to the heartbeat
+        assert len(registry.leftovers) >= 20
+        assert len([record for record in caplog.records if record.levelno >= logging.WARNING]) == 1
+        assert len(lines(caplog)) == 1
 
 
 def test_a_child_that_was_forked_in_the_middle_of_it_goes_on() -> None:

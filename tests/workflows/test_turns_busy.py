@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 
 from inturn.agents.activity import Activity
+from inturn.agents.protocol import Ask
 from inturn.errors import AgentUnavailable, LaneBusy, LaneTimeout
 from inturn.workflows import WorkflowOrchestrator, WorkflowResponse
 from inturn.workflows.turns import Bursts
@@ -286,3 +288,34 @@ async def test_a_burst_has_a_limit_and_who_comes_then_is_in_the_next(
     gate.opened.set()
     await asyncio.gather(first, *others)
     assert agent.texts == ["a=1", "b=1\nc=1", "d=1"]
+
+
+@pytest.mark.parametrize("joins", [False, True], ids=["it leads its burst", "it joins another's burst"])
+async def test_agents_that_ask_for_each_others_conversations_do_not_wait_for_ever(
+    make: MakeOrchestrator, agent: Scripted, joins: bool
+) -> None:
+    """Requests that are merged wait in one task, which holds up the turn of each of them."""
+    flow = make(busy="merge", wait=600)
+    ids = [await begin(flow), await begin(flow)]
+    both, has_joined = asyncio.Barrier(2), asyncio.Event()
+
+    async def answer(ask: Ask) -> AsyncIterator[Activity]:
+        if ask.text == "cross":
+            await both.wait()
+            if joins and ask.conversation_id == ids[0]:
+                await has_joined.wait()
+            await flow.process_turn(ids[1 - ids.index(ask.conversation_id)], "leaf")
+        yield Activity.said("done")
+
+    agent.answer = answer
+    crossing = [asyncio.create_task(flow.process_turn(each, "cross")) for each in ids]
+    waiting = []
+    if joins:  # a request of nobody's turn waits first
+        await until_status(flow.app, f"conversation:{ids[1]}", "running")
+        waiting.append(asyncio.create_task(flow.process_turn(ids[1], "before")))
+        await until_waiting(flow.app, f"conversation:{ids[1]}", 1)
+        has_joined.set()
+    async with asyncio.timeout(60):
+        ended = await asyncio.gather(*crossing, return_exceptions=True)
+        await asyncio.gather(*waiting, return_exceptions=True)
+    assert "DeadlockDetected" in {type(each).__name__ for each in ended}

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -110,9 +112,9 @@ class Receipt:
 
 
 class _Wait:
-    __slots__ = ("context", "error", "ident", "loop", "name", "owner", "since", "task", "token", "woken")
+    __slots__ = ("_fail", "context", "ident", "loop", "name", "owner", "since", "task", "token")
 
-    def __init__(self, token: str, key: str, ident: str) -> None:
+    def __init__(self, token: str, key: str, ident: str, fail: Callable[[Exception], None]) -> None:
         self.token = self.owner = token
         self.name = key
         self.ident = ident
@@ -120,14 +122,12 @@ class _Wait:
         self.loop = asyncio.get_running_loop()
         self.task = asyncio.current_task()
         self.context = copy_context()
-        self.woken = asyncio.Event()
-        self.error: Exception | None = None
+        self._fail = fail
 
     def give_up(self, error: Exception) -> None:
         if isinstance(error, DeadlockDetected):
             error.is_for_result = True
-        self.error = error
-        self.woken.set()
+        self._fail(error)
 
 
 class Results:
@@ -135,41 +135,56 @@ class Results:
 
     def __init__(self, process: Process) -> None:
         self._process = process
-        self._waits: dict[str, set[_Wait]] = {}
+        self._woken: dict[str, set[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
+        """By message: who asks again when it is settled."""
         process.hear("settled", self._settled)
-        process.on_fork(self._waits.clear)
+        process.on_fork(self._woken.clear)
 
-    async def outcome(self, key: str, ident: str, timeout_s: float | None) -> Outcome:
-        """Returns what became of the message; `pending` if that is not known after `timeout_s`."""
+    @contextmanager
+    def waiting(self, key: str, ident: str, fail: Callable[[Exception], None]) -> Iterator[None]:
+        """The block waits for this message. If it will never end, `fail` is called with the reason, on this loop."""
         registry = self._process.registry
-        name, wait = f"{key}\0{ident}", _Wait(registry.new_token(), key, ident)
-        gives_up_at = None if timeout_s is None else clock.now() + timeout_s
-        self._waits.setdefault(name, set()).add(wait)
+        wait = _Wait(registry.new_token(), key, ident, fail)
         registry.busy.add(wait)
         registry.awaiting[wait.token] = wait
         registry.on_change()
         try:
-            while True:
-                wait.woken.clear()
-                outcome = await self._process.store.attend(key, ident)
-                left_s = LOOK_AGAIN_S if gives_up_at is None else gives_up_at - clock.now()
-                if outcome.status != "pending" or left_s <= 0:
-                    return outcome
-                try:
-                    async with asyncio.timeout(min(left_s, LOOK_AGAIN_S)):
-                        await wait.woken.wait()
-                except TimeoutError:
-                    continue  # ask the store in any case
-                if wait.error is not None:
-                    raise wait.error
+            yield
         finally:
             registry.busy.discard(wait)
             registry.awaiting.pop(wait.token, None)
-            waits = self._waits.get(name, set())
-            waits.discard(wait)
-            if not waits:
-                self._waits.pop(name, None)
+
+    async def outcome(self, key: str, ident: str, timeout_s: float | None) -> Outcome:
+        """Returns what became of the message; `pending` if that is not known after `timeout_s`."""
+        await self._process.ready()  # the app may have been closed
+        name, woken, errors = f"{key}\0{ident}", asyncio.Event(), list[Exception]()
+        gives_up_at = None if timeout_s is None else clock.now() + timeout_s
+
+        def fail(error: Exception) -> None:
+            errors.append(error)
+            woken.set()
+
+        us = asyncio.get_running_loop(), woken
+        self._woken.setdefault(name, set()).add(us)
+        try:
+            with self.waiting(key, ident, fail):
+                while True:
+                    woken.clear()
+                    if errors:
+                        raise errors[0]
+                    outcome = await self._process.store.attend(key, ident)
+                    left_s = LOOK_AGAIN_S if gives_up_at is None else gives_up_at - clock.now()
+                    if outcome.status != "pending" or left_s <= 0:
+                        return outcome
+                    with suppress(TimeoutError):  # then the store is asked in any case
+                        async with asyncio.timeout(min(left_s, LOOK_AGAIN_S)):
+                            await woken.wait()
+        finally:
+            waiting = self._woken.get(name, set())
+            waiting.discard(us)
+            if not waiting:
+                self._woken.pop(name, None)
 
     def _settled(self, notice: Notice) -> None:
-        for wait in list(self._waits.get(notice.name, ())):
-            post(wait.loop, wait.woken.set)
+        for loop, woken in list(self._woken.get(notice.name, ())):
+            post(loop, woken.set)

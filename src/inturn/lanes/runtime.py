@@ -39,6 +39,9 @@ class Frame(NamedTuple):
 _within: ContextVar[Frame | None] = ContextVar("inturn_turn", default=None)
 
 
+_held_up: ContextVar[Sequence[Frame]] = ContextVar("inturn_held_up", default=())
+
+
 class Runtime:
     def __init__(self, process: Process, timing: Timing, now_s: Callable[[], float] = time.time) -> None:
         self.process = process
@@ -167,13 +170,15 @@ class Runtime:
 
     def turns_behind(self, wait: Waiting) -> list[str]:
         """Returns the tokens of the turns that cannot go on before this wait ends."""
-        frame, found = wait.context.get(_within), []
-        while frame is not None:
-            turn = frame.turn
-            if not turn._is_over and (frame.is_thread or turn._lease.is_held_up_by(wait.task)):
-                found.append(turn._lease.token)
-            frame = frame.outer
-        return found
+        found: dict[str, None] = {}
+        frame: Frame | None
+        for frame in (wait.context.get(_within), *wait.context.get(_held_up, ())):
+            while frame is not None:
+                turn = frame.turn
+                if not turn._is_over and (frame.is_thread or turn._lease.is_held_up_by(wait.task)):
+                    found[turn._lease.token] = None
+                frame = frame.outer
+        return list(found)
 
     def must_not_wait_for(self, key: str) -> None:
         """Raises `OwnLane` inside a turn of that lane: it would wait for itself."""
@@ -194,6 +199,16 @@ def leave_turn(turn: Turn[Any]) -> None:
     frame = _within.get()
     if frame is not None and frame.turn is turn:
         _within.set(frame.outer)
+
+
+def this_turn() -> Frame | None:
+    """Returns the turn that what runs here is part of, if any."""
+    return _within.get()
+
+
+def hold_up(turns: Sequence[Frame]) -> None:
+    """What waits in this context from here on may hold up these turns too, whoever started it."""
+    _held_up.set(turns)
 
 
 def outside_turns() -> None:

@@ -266,14 +266,23 @@ class Worker:
             _, stubborn = await asyncio.wait(left, timeout=STUBBORN_S)
             for task in stubborn:
                 self._leave_behind(task)
-        await runtime.process.registry.quiet()
         runtime.workers.discard(self)
-        runtime.process.registry.busy.discard(self)
-        if not runtime.workers:
-            with contextlib.suppress(StoreUnavailable):  # then the store forgets us when it has not seen us for a while
-                await runtime.process.store.unwork()
+        process = runtime.process
+        try:
+            async with asyncio.timeout(process.store.timeout_s / 2):  # the other half is left to who closes the app
+                await process.registry.quiet()
+                await self._sign_off()
+        except (StoreUnavailable, TimeoutError):
+            process.gave_up_at = clock.now()
+            process.registry.once_more("", "", 0.0, self._sign_off)
+        process.registry.busy.discard(self)
         log.info("worker ends: %d turns were handed back", len(left))
         self._ended.set()
+
+    async def _sign_off(self) -> None:
+        """Nobody wakes this process any more, unless another worker runs in it."""
+        if not self._runtime.workers:
+            await self._runtime.process.store.unwork()
 
 
 class _Signals:

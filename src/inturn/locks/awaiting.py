@@ -12,11 +12,13 @@ from typing import Any
 
 MAX_DEPTH = 16
 
+_SHIELD = "shield.<locals>._inner_done_callback"
+
 
 def awaits(task: asyncio.Task[Any], other: asyncio.Task[Any], depth: int = MAX_DEPTH) -> bool:
     """Whether `task` is `other`, or cannot go on before `other` has ended.
 
-    It awaits it itself, by `gather`, in a `TaskGroup`, or by `wait_for` (which makes a task before Python 3.12).
+    It awaits it itself, by `gather`, in a `TaskGroup`, by `shield`, or by `wait_for` (which makes a task before 3.12).
     """
     if task is other:
         return True
@@ -32,7 +34,9 @@ def awaits(task: asyncio.Task[Any], other: asyncio.Task[Any], depth: int = MAX_D
 
 
 def _wakes(callback: Any, future: asyncio.Future[Any]) -> bool:
-    """Whether this callback of a task that ends is what `wait_for` or a `TaskGroup` waits for."""
+    """Whether this callback of a task that ends is what `wait_for`, a `TaskGroup` or a `shield` waits for."""
     if isinstance(callback, partial):
         return bool(callback.args) and callback.args[0] is future
+    if getattr(callback, "__qualname__", "") == _SHIELD:
+        return any(cell.cell_contents is future for cell in callback.__closure__ or ())
     return getattr(getattr(callback, "__self__", None), "_on_completed_fut", None) is future

@@ -360,10 +360,11 @@ class Heartbeat:
                     failure = answer
                 else:
                     leftovers.pop(number, None)
+            if isinstance(failure, StoreUnavailable):  # the store has logged it, now and then
+                log.debug("not everything could be given back; retrying: %s", failure)
+                return
             if failure is not None:
                 log.warning("not everything could be given back; retrying: %s", failure)
-            if isinstance(failure, StoreUnavailable):
-                return
 
     async def _confirm_leases(self) -> None:
         """A beat only confirms the process. So the store is asked once for each lease whether it still knows it."""

@@ -107,6 +107,8 @@ class Process:
         self.registry.listeners = self._listeners
         self.store.listen(self.registry.notice, self._reopened)
         self.is_ready = False
+        self.gave_up_at = float("-inf")
+        """When a worker last gave up signing off, because the store did not answer."""
         self._owners: WeakKeyDictionary[asyncio.Task[object], str] = WeakKeyDictionary()
         self._this = ThisThread()
         self._owner_numbers = itertools.count(1)
@@ -210,7 +212,9 @@ class Process:
         self.is_closed = True
         if self.is_ready or self.refused is not None:
             self.is_ready = False  # a caller that comes now asks `ready`, and is refused
-            gives_up_at = clock.now() + self.store.timeout_s
+            timeout_s = self.store.timeout_s
+            has_waited = clock.now() - self.gave_up_at < timeout_s  # then a worker has had half of the time
+            gives_up_at = clock.now() + (timeout_s / 2 if has_waited else timeout_s)
             held = list(self.registry.holding.values())
             self.registry.begin_closing(StoreUnavailable("the app was closed"))
             await asyncio.to_thread(self.heartbeat.stop)

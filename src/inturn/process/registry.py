@@ -230,7 +230,8 @@ class Registry:
                 self.once_more(name, token, 0.0, undo)
                 if not isinstance(error, StoreUnavailable):
                     raise
-                log.warning("abandon name=%s token=%s: left to the heartbeat: %s", name, token, error)
+                # the store has logged it, now and then
+                log.debug("abandon name=%s token=%s: left to the heartbeat: %s", name, token, error)
 
         releasing = release()
         try:
@@ -254,7 +255,11 @@ class Registry:
     def give_back_dropped(self) -> None:
         """The heartbeat would keep for as long as the process lives what nobody is left for: on a closed loop, say."""
         for held in [held for held in list(self.holding.values()) if held.loop.is_closed()]:
-            self.drop(held, "its event loop was closed")
+            if held.ttl_s:
+                self.drop(held, "its event loop was closed")
+            else:  # nobody renews it: it lives to its end, as it was asked to
+                self.let_go(held.token)
+                self.forget(held.token)
         while self.dropped:
             held, why = self.dropped.popleft()
             log.warning("dropped name=%s fence=%d: %s, so it is given back", held.name, held.fence, why)
@@ -270,7 +275,7 @@ class Registry:
     def begin_closing(self, error: Exception) -> None:
         """End all waiting and all leases, and begin nothing new."""
         self._why_closed = error
-        for waiter in list(self.waiting.values()):
+        for waiter in (*list(self.waiting.values()), *list(self.awaiting.values())):
             post(waiter.loop, waiter.give_up, error)
         for lease in list(self.holding.values()):
             post(lease.loop, lease.lose, str(error))

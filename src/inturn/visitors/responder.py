@@ -11,13 +11,22 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from inturn import arguments
 from inturn.agents.protocol import Agent
 from inturn.app import InTurn
 from inturn.compat.visitor import PREFIX
-from inturn.errors import Apart, HandlerFailed, HandlerTimeout, LaneBusy, MailboxFull, UnknownConversation
+from inturn.errors import (
+    Apart,
+    DeadlockDetected,
+    HandlerFailed,
+    HandlerTimeout,
+    LaneBusy,
+    MailboxFull,
+    UnknownConversation,
+)
 from inturn.lanes import codec
 from inturn.lanes import policy as policies
 from inturn.lanes.handler import Handler, HandlerError
@@ -288,7 +297,8 @@ class VisitorResponder:
         """Answers a message and waits for the answer. Returns `None` if there is none; the chat says why (`outcome`).
 
         An error of the agent, a tool or a part is raised as it is. Then the message is `failed` in its chat: call again
-        with the same id. If the call is cancelled, the message is answered without it.
+        with the same id. If the call is cancelled, or ends with `DeadlockDetected` because the visitor's turn waits for
+        the turn that the call is made in, the message is answered without it.
         """
         message = read_message(event)
         self.app.runtime.must_not_wait_for(message.lane)
@@ -296,7 +306,7 @@ class VisitorResponder:
         for _ in range(MAX_TRIES):
             try:
                 told = await self._await(message, policy)
-            except asyncio.CancelledError:
+            except (asyncio.CancelledError, DeadlockDetected):
                 if message.lane_message_id not in self._callers.get(_here(message.lane), {}):  # nobody else is here
                     self.conversations.work.keep(message.lane, self._go_on(message, policy))
                 raise
@@ -308,7 +318,7 @@ class VisitorResponder:
         raise HandlerFailed(message.lane, message.lane_message_id, MAX_TRIES, [])
 
     async def _go_on(self, message: VisitorMessage, policy: BusyPolicy) -> None:
-        """The call was cancelled, and the lane may have its message: it is awaited in the caller's place.
+        """The call has ended, and the lane may have its message: it is awaited in the caller's place.
 
         Whoever has the lane may leave it after one turn, and perhaps no worker runs. It ends when everybody who had the
         lane has reached their time limit: then it is left to a worker or the next call, as if the process had died.
@@ -318,7 +328,7 @@ class VisitorResponder:
             async with asyncio.timeout(self._handler.timing.limit_ms / 1000 + self._lease_s):
                 await self._await(message, policy)
         except (LaneBusy, MailboxFull, TimeoutError) as error:
-            log.warning("message=%s: its call was cancelled, and it has no answer: %s", message.message_id, error)
+            log.warning("message=%s: its call has ended, and it has no answer: %s", message.message_id, error)
 
     async def _await(self, message: VisitorMessage, policy: BusyPolicy) -> Told | None:
         lane, message_id = message.lane, message.lane_message_id
@@ -337,11 +347,14 @@ class VisitorResponder:
                 return Told()
             if receipt._result is not None or receipt.status in ("superseded", "cancelled"):
                 return Told(await self._kept_answer(message))
-            return await self._settled(message, receipt, caller)
+            with self.app.runtime.results.waiting(lane, ident_of(MESSAGES, message_id), partial(_fail, caller)):
+                return await self._settled(message, receipt, caller)
         finally:
             self._forget(lane, message_id, caller)
 
     def _forget(self, lane: str, message_id: str, caller: asyncio.Future[Told]) -> None:
+        if caller.done() and not caller.cancelled():
+            caller.exception()  # it may have come too late to be raised
         callers = self._callers.get(_here(lane), {})
         of_message = callers.get(message_id, set())
         of_message.discard(caller)
@@ -434,6 +447,11 @@ def _here(lane: str) -> _Here:
 
 async def _either(one: asyncio.Future[Any], other: asyncio.Future[Any]) -> None:
     await asyncio.wait({one, other}, return_when=asyncio.FIRST_COMPLETED)
+
+
+def _fail(caller: asyncio.Future[Told], error: Exception) -> None:
+    if not caller.done():
+        caller.set_exception(error)
 
 
 def _posted(message: VisitorMessage, policy: BusyPolicy, *, is_awaited: bool) -> Posted:

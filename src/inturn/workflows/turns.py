@@ -27,6 +27,7 @@ from inturn.errors import (
 )
 from inturn.http.answer_events import TYPING, event_of
 from inturn.lanes.inline import InlineBusy
+from inturn.lanes.runtime import Frame, hold_up, this_turn
 from inturn.lanes.turn import Turn
 from inturn.workflows.definition.model import WorkflowDefinition
 from inturn.workflows.loop import Loop, Utterance
@@ -203,6 +204,8 @@ class _Burst(Generic[T, R]):
     items: list[T] = field(default_factory=list)
     task: asyncio.Task[R] | None = None
     members: int = 0
+    turns: list[Frame] = field(default_factory=list)
+    """The turns in which members wait: an agent may ask for another conversation."""
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
 
 
@@ -227,6 +230,8 @@ class Bursts(Generic[T, R]):
             burst.task = asyncio.ensure_future(self._lead(key, burst, lead))
         burst.items.append(item)
         burst.members += 1
+        if (turn := this_turn()) is not None:
+            burst.turns.append(turn)
         assert burst.task is not None, "the task is made with the burst"
         try:
             return await asyncio.shield(burst.task)
@@ -245,6 +250,7 @@ class Bursts(Generic[T, R]):
             self._close(key, burst)
             return burst.items
 
+        hold_up(burst.turns)
         try:
             return await lead(begin)
         finally:

@@ -211,6 +211,33 @@ async def test_a_hold_whose_object_is_gone_ends_with_a_warning(
     await lease.release()
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_hold_whose_loop_was_closed_ends_with_a_warning(
+    servers: list[PrivateRedis], caplog: pytest.LogCaptureFixture
+) -> None:
+    def scene() -> None:
+        quorum = Quorum([server.url for server in servers])
+        renewed, fixed = quorum.lock("x", ttl=600), quorum.lock("fixed", ttl=600, renew=False)
+
+        async def take_and_leave() -> None:
+            assert await renewed.acquire()
+            assert await fixed.acquire()
+
+        async def look() -> None:
+            await until_clean(servers, "x")
+            assert await quorum.lock("fixed").locked(), "it lives to its end"
+            await quorum.close()
+
+        asyncio.run(take_and_leave())
+        asyncio.run(look())
+
+    scene()
+    gc.collect()  # here, where the warnings about the abandoned connections are expected
+    assert "dropped name=x" in caplog.text
+    assert "its event loop was closed" in caplog.text
+    assert "dropped name=fixed" not in caplog.text
+
+
 async def test_a_block_keeps_its_hold_though_nobody_else_does(quorum: Quorum, caplog: pytest.LogCaptureFixture) -> None:
     async with quorum.lock("x", ttl=9):  # a renewal may come seconds late, on a busy machine
         for _ in range(3):  # the thread that renews looks once a second

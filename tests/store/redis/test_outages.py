@@ -130,6 +130,17 @@ async def test_a_pause_that_is_shorter_than_the_deadline_is_waited_out(
     assert (await acquiring).doubt_until == 0.0  # the first attempt was answered
 
 
+async def test_the_first_use_has_as_much_time_as_any_other(fresh_redis: PrivateRedis, open_at: Open) -> None:
+    """One attempt to connect has half of it."""
+    peer = open_at(fresh_redis.url, timeout_s=10)
+    fresh_redis.pause()
+    checking = await started(peer.store.check())
+    link = peer.store._link()
+    await until(lambda: link._failures == 2)  # the first attempt is over, and the second has begun
+    fresh_redis.resume()
+    await checking
+
+
 @pytest.mark.timed
 async def test_an_idle_link_does_not_make_the_first_late_reply_take_longer(
     fresh_redis: PrivateRedis, open_at: Open

@@ -160,6 +160,8 @@ class Renewal:
             else:
                 # no longer than a beat at a time, because the clock of a sleep stands still in suspend
                 await asyncio.sleep(min(renews_at - at, lease.safe_until - at, BEAT_S))
+        if not lease.is_over and lease.is_renewed:  # any other lives to its end, as it was asked to
+            lease.drop("its event loop was closed")
 
     async def _renew(self, lease: HeldQuorum) -> float:
         """Returns when to do it again."""

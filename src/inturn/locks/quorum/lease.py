@@ -107,9 +107,8 @@ class HeldQuorum:
             self.note_loss(why)
             self._body.cancel(f"the lease on {self.name!r} was lost: {why}")
 
-    def drop(self) -> None:
+    def drop(self, why: str = "nobody has its lock object any more") -> None:
         """It is given back, as nobody else can do that any more. Called by the thread."""
-        why = "nobody has its lock object any more"
         if self.give_back() is not None:
             log.warning("dropped name=%s fence=%d: %s, so it is given back", self.name, self.fence, why)
         self.why_lost = self.why_lost or why

@@ -179,8 +179,7 @@ class Calls(Links):
             if self._seeds:
                 warnings = await self._check_all()
             else:
-                link = self._link()
-                await link.open()
+                link = await self._first_link()
                 warnings = await server_checks.examine(link, self._address, self._allow_eviction)
         except LinkLost as error:
             raise StoreUnavailable(str(error)) from error
@@ -192,6 +191,20 @@ class Calls(Links):
             # other partitions can be used; the heartbeat looks again when this one has answered it
             warnings.append(f"the number of partitions was not checked: {error}")
         return warnings
+
+    async def _first_link(self) -> Link:
+        """A server that is slow to answer has as much time as for any call, of which one attempt has half. Nobody waits
+        for one that is not there.
+        """
+        link, gives_up_at = self._link(), clock.now() + self.timeout_s
+        while True:
+            try:
+                await link.open(gives_up_at - clock.now())
+            except LinkLost as error:
+                if not isinstance(error.__cause__, TimeoutError) or clock.now() >= gives_up_at:
+                    raise
+            else:
+                return link
 
     async def check_partitions(self, pushes: bool = True) -> None:
         """Raises `SettingsError` if this namespace is divided otherwise: then one lane could run two turns at once.

@@ -316,8 +316,8 @@ class RedisStore(Calls):
         return count
 
     async def unwork(self) -> None:
-        for keys in self._keys:
-            await self._run(_UNWORK, (keys.workers,), (keys.prefix, self.process), ())
+        calls = (self._run(_UNWORK, (keys.workers,), (keys.prefix, self.process), ()) for keys in self._keys)
+        await asyncio.gather(*calls)  # one that does not answer holds up no other
 
     # -- processes ---------------------------------------------------------------------------------------------
 
