@@ -24,13 +24,19 @@ SECRETS = [
     '{"api_key": "hunter2secret", "model": "m"}',
     "api-key=hunter2secret is wrong",
     "password: hunter2secret",
+    "your password is hunter2secret",
+    "secret_access_key: wJalrHunter/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    "Bearer abcdefghijklmnop is not valid",
+    "the bearer token hunter2secret is not valid",
+    "Cookie: session=hunter2secret; theme=wxyz",
+    "{'Set-Cookie': 'sid=hunter2secret; Path=/'}",
     "client_secret = 'hunter2secret'",
     "the key 'hunter2secret-0123456789' is not known",
     "ghp_hunter2secret0123456789 has no access",
     "AKIAHUNTER2SECRET0123 has no access",
     "subscription hunter2secret0123456789abcdef0123456789abcdef01 is over",
 ]
-PARTS = ["hunter2secret", "Ab12Cd34", "wxyz", "aHVudGVy", "eyJ", "HUNTER2", "dozjg"]
+PARTS = ["hunter2secret", "Ab12Cd34", "wxyz", "aHVudGVy", "eyJ", "HUNTER2", "dozjg", "wJalr", "EXAMPLEKEY", "ghijkl"]
 
 
 @pytest.mark.parametrize("said", SECRETS)
@@ -50,6 +56,9 @@ def test_a_secret_is_not_shown(said: str) -> None:
         "Unknown parameter: 'response_format.json_schema'.",
         "cannot connect to https://api.example.com:443/v1/chat/completions: connection refused",
         "Basic authentication is required.",
+        "Bearer authentication is required, and the bearer token expired.",
+        "The password is required. The password is too short, the secret is unknown.",
+        "Cookie: not accepted; cookies are off.",
         "Request id: req_011CUabcdEFGH1234; conversation 7f3a9d52-1c0e-4a57-9e0b-0d6a3c1f2b44",
         "tool_calls[0].function.arguments: Expecting value: line 1 column 1 (char 0)",
         "Fehler: der Schlüssel passt nicht.",
@@ -60,8 +69,12 @@ def test_what_is_no_secret_stays(said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["a", "a://", "key", "key=", "a-", "eyJ", "sk-", "://a@", "Bearer ", "api key ", "1", "_a1"]
-)
+    "piece",
+    [
+        "a", "a://", "key", "key=", "a-", "eyJ", "sk-", "://a@", "Bearer ", "api key ", "1", "_a1", "cookie: a=",
+        "cookie ", "password is ",
+    ],
+)  # fmt: skip
 def test_a_hostile_text_costs_in_proportion_to_its_length(piece: str) -> None:
     def cost(length: int) -> float:
         text = (piece * length)[:length]

@@ -19,10 +19,13 @@ _RULES = (
     # a secret by its name: with "=" any short name will do, with ":" only a plain one
     (re.compile(rf"(?i)\b([\w-]{{0,30}}(?:key|token|sig|signature|code|credential)[\"']?\s*=\s*[\"']?){_VALUE}{{4,}}"),
      rf"\1{HIDDEN}"),
-    (re.compile(rf"(?i)((?:api[-_ ]?key|access[-_ ]?token|secret|password|passwd|pwd)(?: \w{{1,20}})?[\"']?\s*[=:]\s*"
-                rf"[\"']?){_VALUE}{{4,}}"), rf"\1{HIDDEN}"),
+    (re.compile(rf"(?i)((?:api[-_ ]?key|access[-_ ]?(?:token|key)|secret|password|passwd|pwd)(?: \w{{1,20}})?[\"']?\s*"
+                rf"[=:]\s*[\"']?){_VALUE}{{4,}}"), rf"\1{HIDDEN}"),
     (re.compile(rf"(?i)(\bauthorization[\"']?\s*[=:]\s*[\"']?(?:[a-z]+\s+)?+){_VALUE}{{4,}}"), rf"\1{HIDDEN}"),
-    (re.compile(rf"(?i)\b(bearer\s+)(?={_VALUE}*\d){_VALUE}{{8,}}"), rf"\1{HIDDEN}"),
+    (re.compile(r"(?i)(\b(?:set-)?cookie[\"']?\s*[=:]\s*[\"']?)[\w.-]{1,60}=[^\r\n\"'<>]++"), rf"\1{HIDDEN}"),
+    # in a sentence only what is no word: `Bearer authentication failed`, `the password is required`
+    (re.compile(rf"(?i)\b(bearer\s+(?:token\s+)?+)(?:(?={_VALUE}*\d){_VALUE}{{8,}}|{_VALUE}{{16,}})"), rf"\1{HIDDEN}"),
+    (re.compile(rf"(?i)((?:secret|password|passwd|pwd)\s+is\s+[\"']?)(?={_VALUE}*\d){_VALUE}{{4,}}"), rf"\1{HIDDEN}"),
     (re.compile(r"(?i)\b(key\W{1,3})(?=[\w-]*\d)[\w-]{16,}"), rf"\1{HIDDEN}"),
     # a secret by its looks: the prefixes of well-known issuers, signed tokens, and what is long and no word
     (re.compile(r"\b(?:[sprk]k-|sk_|rk_|pk_|gh[pousr]_|github_pat_|glpat-|hf_|xox[abeprs]-|AKIA|ASIA|AIza|ya29\.)"

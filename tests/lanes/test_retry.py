@@ -52,7 +52,7 @@ def test_what_was_exhausted_or_is_hopeless_is_not_tried_again() -> None:
     assert RetryRule("park", 5, 1, 60).judge(ValueError(), 1, is_hopeless=True) == ("park", 0)
 
 
-def test_a_kept_traceback_that_is_cut_begins_with_a_whole_line() -> None:
+def test_a_kept_traceback_that_is_cut_has_the_handler_and_then_whole_lines() -> None:
     def deeper(left: int) -> None:
         if not left:
             raise ValueError("at the bottom")
@@ -65,8 +65,33 @@ def test_a_kept_traceback_that_is_cut_begins_with_a_whole_line() -> None:
         deeper(60)
     except ValueError as error:
         lines = json.loads(error_record(error, 1))["traceback"].splitlines()
-    assert (lines[0], lines[-1]) == ("…", "ValueError: at the bottom")
-    assert lines[1].startswith("  ")
+    cut = lines.index("…")
+    assert [line for line in lines[:cut] if "deeper(60)" in line]
+    assert lines[cut + 1].startswith("  ")
+    assert lines[-1] == "ValueError: at the bottom"
+    assert sum(len(line) + 1 for line in lines) <= 2000
+
+
+def _fail_with(text: str) -> None:
+    raise RuntimeError(text)
+
+
+@pytest.mark.parametrize("is_cause", [False, True])
+def test_a_long_text_leaves_room_for_the_calls(is_cause: bool) -> None:
+    try:
+        try:
+            _fail_with("the provider answered:\n" + "\n".join(f"line {n} of a long body" for n in range(400)))
+        except RuntimeError as cause:
+            if is_cause:
+                raise ValueError("cannot go on") from cause
+            raise
+    except (RuntimeError, ValueError) as error:
+        kept = json.loads(error_record(error, 1))["traceback"]
+    assert "in test_a_long_text_leaves_room_for_the_calls" in kept
+    assert "in _fail_with" in kept
+    assert "the provider answered:" in kept
+    assert "cannot go on" in kept or not is_cause
+    assert len(kept) <= 2000
 
 
 def test_a_kept_error_says_what_happened_and_is_bounded() -> None:

@@ -313,6 +313,10 @@ def test_nothing_is_collected_beside_something_broken_that_was_meant_as_data(bro
         'name: New, result: {"name": "Old"}, age: 5 }',
         '"reply": "see\n```json\n{"name": "Old"}\n```", "name": "New"}',
         '{"name": "A"}, {"name": "B"}]',
+        '"old": {"data": {"name": "Old"}}, ',
+        '("data": {"name": "Old"})',
+        'Sure!\n"data":\n{"name": "Old"}',
+        'Sure! ta": {"name": "Old"}, "da',
     ],
 )
 def test_a_part_of_an_object_whose_beginning_is_missing_is_not_collected(text: str) -> None:

@@ -15,6 +15,8 @@ OnFailure = Literal["block", "skip", "park"]
 ON_FAILURE: tuple[OnFailure, ...] = ("block", "skip", "park")
 
 MAX_ERROR = 2000
+_MAX_PIECE = 500
+"""Characters of one call, or of one error's text, in a traceback."""
 _OURS = str(Path(__file__).parent)
 
 
@@ -80,11 +82,20 @@ def traceback_of(error: BaseException) -> str:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
         trace = trace.tb_next
-    lines = _readable("".join(traceback.format_exception(type(error), error, trace)))
+    # an error's text is one piece: a long one, such as a provider's answer, must leave room for the calls
+    lines = "".join(map(_piece, traceback.format_exception(type(error), error, trace)))
     if len(lines) <= MAX_ERROR:
         return lines
-    end = lines[-MAX_ERROR + 2 :]  # the last call and the error say most
-    return "…\n" + end[end.find("\n") + 1 :]
+    handler = "".join(map(_piece, traceback.format_tb(trace, limit=1)))
+    begin = f"{handler}…\n"
+    end = lines[len(begin) - MAX_ERROR :]  # the last calls and the error say most
+    if handler in end:
+        begin = "…\n"
+    return begin + end[end.find("\n") + 1 :]
+
+
+def _piece(text: str) -> str:
+    return _readable(text if len(text) <= _MAX_PIECE else f"{text[:_MAX_PIECE]}…\n")
 
 
 def has_story(error: BaseException) -> bool:

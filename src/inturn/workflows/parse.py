@@ -37,7 +37,7 @@ _LIST = re.compile(r'\[\s*+(?:["\[{-]|\d|true|false|null)')
 _BLOCK_ENDS = re.compile(r'(?P<words>[^][{}"`]*+)(?:```|\Z)')
 _STANDS_ALONE = re.compile(r'(?!\s*+(?:\}|"\s*+(?:,\s*+"|\})|,\s*+"[^"]*+"\s*+:))')
 """Behind a bare object. What it forbids is the rest of a larger object."""
-_MEMBER_BEFORE = re.compile(r'[,{]\s*"[^"]*"\s*:\s*\Z')
+_MEMBER_BEFORE = re.compile(r'"\s*:\s*\Z')
 _LIST_ENDS = re.compile(r"\s*+\]")
 _FLAT = re.compile(r"\[(?:[^][{}]++|\[[^][{}]*+\])*+\]")
 _SMILEY = re.compile(r"[:;=8][-'^]?[]}]\Z")

@@ -290,6 +290,14 @@ OPENINGS = [
         ("Doris Day", {"name": "Doris Day"}), ("Chance the Rapper", {"name": "Chance the Rapper"}),
         ("guten Tag, Klaus Weber", {"name": "Klaus Weber"}), ("Van Morrison", {"name": "Van Morrison"}),
         ("Nguyen Thi Hai", {"name": "Nguyen Thi Hai"}), ("Sam Next", {"name": "Sam Next"}), ("hello, i am grace", {}),
+        # stretched, clipped and rude: here because many of them were taken for names
+        ("Heyy", {}), ("heyyy", {}), ("heya", {}), ("Hiii", {}), ("Hellooo", {}), ("G'day", {}), ("Holaaa", {}),
+        ("hola buenas", {}), ("hola que tal", {}), ("good mornin", {}), ("Merry Christmas", {}),
+        ("See You Later", {}), ("Shut Up", {}), ("Fuck Off", {}), ("I Am Busy", {}),
+        ("Heyy, Anna here", {"name": "Anna"}), ("Hiii I'm Bob", {"name": "Bob"}),
+        ("G'day, Max Home", {"name": "Max Home"}), ("Heya Grace Hill", {"name": "Grace Hill"}),
+        ("Merry", {"name": "Merry"}), ("Hina", {"name": "Hina"}),
+        ("Heyes", {"name": "Heyes"}), ("Yoo Jin", {"name": "Yoo Jin"}),
     ),
 ]  # fmt: skip
-"""What people open with. They were scored before the agent learned from them, too."""
+"""What people open with. All but the last group were scored before the agent learned from them, too."""

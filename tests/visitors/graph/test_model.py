@@ -111,16 +111,27 @@ def matching(*patterns: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "pattern", [r"\w{200}", r"(\w{14}){14}x", "((a{20}){20}){20}", r"(?:\pL|[\w-]){0,30}", r"\pL{200}", "(?x) a # {3}"]
-)
+    "pattern",
+    [
+        r"\w{200}", r"(\w{14}){14}x", "((a{20}){20}){20}", r"(?:\pL|[\w-]){0,30}", r"\pL{200}", "(?x) a # {3}",
+        # what matches no character by itself, repeated
+        "(" * 235 + "a" + ")" * 235 + "{250}b", "(?:a" + "*" * 90 + "){999}b", "(?:a" + "{0,}" * 90 + "){999}b",
+        "(?:a" + "?" * 90 + "){999}b", "(?:a" + "{0,1}" * 90 + "){999}b", "(?:" + "|" * 90 + "){999}b",
+        "(?:a" + "^*" * 90 + "){999}b", "(?:a" + "$" * 90 + "){999}b", "(?:){999}b",
+    ],
+)  # fmt: skip
 def test_a_pattern_that_unfolds_into_a_large_one_is_refused_before_it_is_compiled(pattern: str) -> None:
     with pytest.raises(DefinitionError, match="node 'c0': value"):
         load_graph(matching(pattern))
 
 
 @pytest.mark.parametrize(
-    "pattern", [r"[\w.-]+@[\w-]+\.\w{2,10}", r"^\+?[\d ()-]{7,20}$", r"\d{1,3}(\.\d{1,3}){3}", "a{900}"]
-)
+    "pattern",
+    [
+        r"[\w.-]+@[\w-]+\.\w{2,10}", r"^\+?[\d ()-]{7,20}$", r"\d{1,3}(\.\d{1,3}){3}", "a{900}", r"\w{40}",
+        r"(?i)\b(refund|money back|cancel(lation)?)\b", r"^(?:[A-Z]{3}-\d{4}(?:, )?){1,20}$",
+    ],
+)  # fmt: skip
 def test_patterns_that_people_write_are_taken(pattern: str) -> None:
     assert load_graph(matching(pattern)).by_id["c0"].type == "condition"
 

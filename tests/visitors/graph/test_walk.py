@@ -15,7 +15,7 @@ from inturn.errors import AgentUnavailable, GraphTooDeep, TooLarge
 from inturn.http.problems import CATALOGUE
 from inturn.testing import drain
 from inturn.visitors.graph.model import load_graph
-from inturn.visitors.graph.walk import MAX_ANSWER, MAX_STEPS, OPERATORS, ToolContext, fill_text, fill_value
+from inturn.visitors.graph.walk import MAX_ANSWER, MAX_STEPS, OPERATORS, ToolContext, Walk, fill_text, fill_value
 from inturn.visitors.projects import ProjectSettings
 from inturn.visitors.responder import VisitorResponder
 from tests.conftest import MakeApp
@@ -207,6 +207,22 @@ def test_no_pattern_takes_for_ever() -> None:
         assert OPERATORS["matches"](text, pattern) is False
         OPERATORS["matches"]("a" * 5000, pattern)
     assert OPERATORS["matches"]("half \ud83d", "half") is False, "what is no text matches nothing"
+
+
+async def test_others_have_their_turn_between_two_matches() -> None:
+    steps = [node(f"c{n}", "condition", field="text", op="matches", value="a") for n in range(3)]
+    ways = [f"c{n} > {then} : {way}" for n, then in enumerate(("c1", "c2", "e")) for way in ("true", "false")]
+
+    async def ask(_: str) -> str:
+        raise AssertionError("the graph has no ai node")
+
+    walk = Walk(load_graph(graph(steps, "s > c0", *ways)), {}, "a", ask, {}, lambda _: None)  # type: ignore[arg-type, return-value]
+    walking = asyncio.create_task(walk.go())
+    seen: list[str] = []
+    while not walking.done():
+        await asyncio.sleep(0)
+        seen.append(walk.path[-1])
+    assert {"c0", "c1", "c2"} <= set(seen)
 
 
 @given(st.text(max_size=40), st.text(max_size=40), st.integers(0, 200))

@@ -7,8 +7,9 @@ import re
 from inturn.agents.offline.words import STOP, words
 
 _HELLO = re.compile(
-    r"(?:(?:hi|hello|hey|hiya|howdy|greetings|good (?:morning|afternoon|evening|day)|yo|sup|hola|ola|buen[oa]s "
-    r"(?:d[ií]as|tardes|noches)|bonjour|bonsoir|salut|hallo|guten (?:tag|morgen|abend)|moin|servus|ciao|buongiorno|"
+    r"(?:(?:hi+|hell+o+|he+y+a*|hi+ya+|howdy|greetings|good (?:mornin[g']?|afternoon|evening|day)|g'?day|yo|sup|"
+    r"merry christmas|happy new year|hola+|ola|buen[oa]s (?:d[ií]as|tardes|noches)|buenas|qu[eé] tal|"
+    r"bonjour|bonsoir|salut|hallo|guten (?:tag|morgen|abend)|moin|servus|ciao|buongiorno|"
     r"gr[uü]ezi|namaste|salaam|konnichiwa|merhaba|ni ?hao|ol[aá]|bo(?:m dia|a tarde|a noite)|buon ?giorno|buona ?sera|"
     r"hej|hejsan|ahoj|privet|dobr[yý] (?:den|wiecz[oó]r)|dzie[nń] dobry|"
     r"cze[sś][cć]|goede(?:morgen|middag|navond|ndag)|kalimera|annyeong|"
@@ -54,7 +55,7 @@ _COMMANDS = {
     "i don't understand|i do not understand|what should i do|what can i do|what can i ask",
     "stop": "cancel|cancel it|cancel this|cancel that|stop|stop it|stop this|quit|exit|abort|never mind|nevermind|"
     "forget it|forget about it|i give up|start over|start again|restart|reset|begin again|bye|goodbye|good bye|"
-    "see you|end|the end|end chat|end this|end the chat|unsubscribe",
+    "see you|see ya|see you later|see you soon|end|the end|end chat|end this|end the chat|unsubscribe",
     "wait": "wait|wait a second|wait a minute|wait a moment|hold on|hang on|one moment|one second|one minute|"
     "just a moment|just a second|a moment|moment|hm|hmm|hmmm|um|uh|uhm|let me think|lemme think|let me check|"
     "sec|one sec",
@@ -189,7 +190,7 @@ _NO_NAMES = frozenset([
     "crash", "refund", "invoice", "billing", "order", "support", "service", "help", "cancel", "stop", "quit",
     "exit", "wait", "delete", "hola", "bonjour", "hallo", "soy", "suis", "ich", "app", "website", "internet", "gmail",
     "hotmail", "outlook", "yahoo", "sorry", "oops", "nothing", "something", "anything", "subscribe", "unsubscribe",
-    "chat", "lemme", "think", "xyz", "abc",
+    "chat", "lemme", "think", "xyz", "abc", "shut", "fuck", "busy",
     # companies
     "inc", "incorporated", "ltd", "limited", "llc", "llp", "plc", "gmbh", "ag", "ug", "bv", "srl", "sarl", "pty",
     "corp", "corporation", "company", "holding", "holdings", "enterprises", "industries", "technologies",

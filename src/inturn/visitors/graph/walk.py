@@ -123,6 +123,7 @@ class Walk:
         if isinstance(node, MessageNode):
             self.said.append(fill_text(node.text, self._readable(), MAX_ANSWER))
         elif isinstance(node, ConditionNode):
+            await asyncio.sleep(0)  # a match may take 100 ms; between two of them others have their turn
             return "true" if OPERATORS[node.op](self._look(node.field), node.value) else "false"
         elif isinstance(node, SwitchNode):
             return next((case for case in node.cases if equals(self._look(node.field), case)), "default")
