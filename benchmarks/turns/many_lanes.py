@@ -172,8 +172,8 @@ async def _used(client: redis.Redis) -> int:
 
 
 def _used_now(client: redis.Redis) -> int:
-    """Without scripts, and without the buffers of connections: those grow with what was sent at once, and shrink when they
-    like. What INFO says of them is up to a second old, so they are asked for in the same moment.
+    """Without scripts, and without the buffers of connections: those grow with what was sent at once, and shrink when
+    they like. What INFO says of them is up to a second old, so they are asked for in the same moment.
     """
     at_once = client.pipeline(transaction=True)
     at_once.info("memory")
