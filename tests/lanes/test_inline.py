@@ -11,9 +11,9 @@ from inturn import (
     InTurn,
     LeaseLost,
     Retry,
+    StoreUnavailable,
     Turn,
 )
-from inturn.errors import HandlerTimeout
 from inturn.store.lane import Begun, Opening
 from inturn.store.limits import PLACE_LIVES_MS
 from inturn.store.protocol import Beat
@@ -273,7 +273,7 @@ async def test_a_turn_whose_time_is_shorter_than_the_way_to_the_store_is_given_u
         return answer._replace(sent_at=answer.sent_at - opening.limit_ms / 1000)
 
     monkeypatch.setattr(store, "begin", begin)
-    with pytest.raises(HandlerTimeout):
+    with pytest.raises(StoreUnavailable, match=r"longer to answer than the turn of 'k' lives \(5 s\)"):
         async with asyncio.timeout(20), app.turn("k", message_id="m", time_limit=5):
             raise AssertionError("it must not begin")
     assert len(asked) == 3, "it may have been chance"

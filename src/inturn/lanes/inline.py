@@ -41,6 +41,9 @@ from inturn.store.lane import PLAIN, Begun, Left, Opening, Rule, ident_of
 
 log = logging.getLogger("inturn.lanes")
 
+MAX_LATE = 3
+"""A turn may be over when it arrives, if the process stood still. Not by chance so many times in a row."""
+
 INTERRUPTIBLE = Rule(allows=True)
 InlineBusy = Literal["wait", "queue", "reject", "interrupt"]
 S = TypeVar("S")
@@ -142,7 +145,7 @@ class InlineTurn(Generic[S]):
         process, timing, key = self._runtime.process, self._timing, self._key
         registry = process.registry
         started_at = clock.now()
-        for is_last in (False, False, True):
+        for _ in range(MAX_LATE):
             token = registry.new_token()
             ident = ident_of("", self._id if self._has_id else token)
             opening = Opening(
@@ -185,12 +188,9 @@ class InlineTurn(Generic[S]):
                 return lease, ident, answer.state
             # expired on arrival: the answer took longer than the lease lives. Give it back before asking again, or we
             # would find our own message there
-            try:
-                if is_last:  # not by chance: its time is shorter than the way to the store
-                    lease.check()
-            finally:
-                await self._undo(lease)
-        raise AssertionError("the last one has raised")
+            await self._undo(lease)
+        lives_s = min(timing.ttl_ms, timing.limit_ms) / 1000
+        raise StoreUnavailable(f"the store takes longer to answer than the turn of {key!r} lives ({lives_s:g} s)")
 
     def _refused(self, answer: Begun, waited_s: float) -> Exception:
         key = self._key
