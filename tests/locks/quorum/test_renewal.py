@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from inturn.errors import (
 )
 from inturn.locks.quorum import Quorum
 from inturn.store import clock
+from inturn.store.redis.quorum.store import QuorumExtended
 from tests.locks.quorum.world import KEYS, MakeQuorum, ask, until_clean, votes
 from tests.servers import PrivateRedis
 from tests.store.stopwatch import Stopwatch
@@ -54,6 +56,32 @@ async def test_a_blocked_loop_does_not_lose_the_lease(quorum: Quorum, servers: l
             assert votes(servers, "x").count(lease.token) >= 2
         assert lease.remaining() > 0
         await asyncio.sleep(0)
+
+
+@pytest.mark.timed
+async def test_a_body_is_cancelled_in_time_though_the_thread_that_renews_has_not_connected_yet(
+    quorum: Quorum, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, here = quorum._store, asyncio.get_running_loop()
+    really_reach = store.reach
+
+    async def reach() -> None:
+        if asyncio.get_running_loop() is here:
+            await really_reach()
+        else:
+            await asyncio.sleep(30)  # as behind servers that do not answer
+
+    async def away(*_: Any) -> QuorumExtended:
+        return QuorumExtended("away", clock.now(), [])
+
+    monkeypatch.setattr(store, "reach", reach)
+    monkeypatch.setattr(store, "extend", away)
+    watches = []
+    with pytest.raises(LeaseLost, match="no renewal in time"):
+        async with quorum.lock("x", ttl=4, wait=20), Stopwatch() as watch:
+            watches.append(watch)
+            await asyncio.sleep(30)
+    assert watches[0].own_s < 4, "it ended before the servers could grant the lock anew"
 
 
 @pytest.mark.timed

@@ -122,15 +122,21 @@ class Renewal:
     def watch(self, lease: HeldQuorum) -> None:
         """A lease was added. The thread looks once a beat, so only a short lease has to be announced to it."""
         if not self._runner.is_running:
+            self._runner.start(self._connect())
             self._runner.start(self._look())
         if lease.ttl_s < 4 * BEAT_S:
             self._runner.start(self._watch(lease))
 
-    async def _look(self) -> None:
+    async def _connect(self) -> None:
+        """Now, while no renewal is urgent. It is done beside the looks: servers that do not answer must not hold up the
+        end of what could not be renewed.
+        """
         try:
-            await self._store.reach()  # connect now, while no renewal is urgent
+            await self._store.reach()
         except InTurnError as error:
-            log.warning("quorum: %s", error)  # whoever asks is told; what is held must be watched all the same
+            log.warning("quorum: %s", error)  # whoever asks is told
+
+    async def _look(self) -> None:
         while True:
             for lease in list(self._holding.values()):
                 if lease not in self._watched:
