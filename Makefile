@@ -87,11 +87,12 @@ format: setup ## Format, and fix what lint can fix.
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: setup ## Measure turns, locks, policies and conversations, and their peers, on private Redis servers.
+bench: setup ## Measure turns, locks, policies, conversations and jobs, and their peers, on private servers.
 	@$(BIN)/python -m benchmarks turns $(ARGS)
 	@$(BIN)/python -m benchmarks locks $(ARGS)
 	@$(BIN)/python -m benchmarks policies $(ARGS)
 	@$(BIN)/python -m benchmarks conversations $(ARGS)
+	@$(BIN)/python -m benchmarks jobs $(ARGS)
 
 # What it finds is kept in tests/kept_cases.txt, and is run again by every `make test`.
 chaos: setup ## Run the long form of the chaos tests and print a report; draw random tests anew.
@@ -107,7 +108,7 @@ COMPILE = $(UV) pip compile --no-config --quiet --universal --python-version 3.1
 
 lock: ## Pin the newest versions anew in both locks (needs uv).
 	@$(COMPILE) --upgrade --extra all --group dev pyproject.toml -o requirements-dev.lock
-	@$(COMPILE) --constraint requirements-dev.lock --extra server --extra redis --extra openai --group build \
+	@$(COMPILE) --constraint requirements-dev.lock --extra server --extra redis --extra rabbitmq --extra openai --group build \
 	    pyproject.toml -o requirements.lock
 
 clean: ## Remove everything that can be made again.

@@ -1,4 +1,4 @@
-"""`python -m benchmarks SUBJECT`: one run on a private Redis, with every figure, and the report.
+"""`python -m benchmarks SUBJECT`: one run on a private Redis, and RabbitMQ for jobs, with every figure, and the report.
 
 Exit codes: 0 done; 1 a figure could not be measured; 2 wrong usage; 130 Ctrl-C.
 """
@@ -19,13 +19,16 @@ from typing import Any
 
 from rich.console import Console
 
+from benchmarks.corpora.dates import measure_dates
+from benchmarks.corpora.guard import measure_guard
 from benchmarks.figures import Figure
 from benchmarks.machine import ServerCounts, Watch, versions
 from benchmarks.plan import Plan, Target
 from benchmarks.report import charts, draw, show
 from benchmarks.subjects import SUBJECTS, Subject
 from inturn.errors import InTurnError, SettingsError
-from tests.servers import PrivateRedis
+from tests.servers import PrivateRabbitMQ, PrivateRedis
+from tests.servers.broker import Broker
 
 FIELDS = """\
 the JSON holds each figure under its own name, and beside them
@@ -37,7 +40,15 @@ TOLD = {
     "locks": "the locks against their peers, in one run, on a private Redis",
     "policies": "interrupts, bursts, watchers and a cluster, in one run, on private Redis servers",
     "conversations": "what the orchestrator adds to an agent's answer, and turns over HTTP, in one run",
+    "jobs": "jobs from the POST to the call-back, and the queue against its peers, in one run, on a private RabbitMQ",
 }
+
+
+CORPORA = {
+    "dates": ("due dates read out of task sentences, beside dateparser", measure_dates),
+    "guard": ("what the input guard catches, and what it refuses wrongly", measure_guard),
+}
+"""Counted, not timed: no server, no rounds, the same on every machine."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,14 +64,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     found = versions(arguments.subject)
+    if arguments.subject in CORPORA:
+        counted = {**CORPORA[arguments.subject][1](), "versions": found}
+        print(json.dumps(counted, indent=2) if arguments.json else "\n".join(_lines(counted)))
+        return 0
     picture = _picture_file(arguments.picture)
     subject = SUBJECTS[arguments.subject]
     plan = Plan.of(
         quick=arguments.quick, rounds=arguments.rounds, scale=arguments.scale, tell=_tell, full=arguments.full
     )
     watch = Watch()
-    figures, server_version = _measure(subject, arguments.redis, plan)
-    facts = watch.facts(plan, {**found, "redis-server": server_version})
+    figures, servers = _measure(subject, arguments.redis, arguments.rabbitmq, plan)
+    facts = watch.facts(plan, {**found, **servers})
     bars = charts(figures, subject.drawn)
     if picture is not None:
         picture.write_text(draw(f"inturn benchmarks: {subject.name}", bars, facts), encoding="utf-8")
@@ -77,18 +92,38 @@ def document(figures: list[Figure], facts: dict[str, Any]) -> dict[str, Any]:
     return {**values, "details": {figure.name: figure.details() for figure in figures}, **facts}
 
 
-def _measure(subject: Subject, url: str | None, plan: Plan) -> tuple[list[Figure], str]:
+def _lines(counted: dict[str, Any], indent: str = "") -> list[str]:
+    """Returns the counts as an indented list, for people."""
+    lines = []
+    for name, value in counted.items():
+        if isinstance(value, dict):
+            lines += [f"{indent}{name}", *_lines(value, indent + "  ")]
+        else:
+            lines.append(f"{indent}{name:<22} {value}")
+    return lines
+
+
+def _measure(
+    subject: Subject, url: str | None, ports: tuple[int, int] | None, plan: Plan
+) -> tuple[list[Figure], dict[str, str]]:
+    """Returns the figures, and the versions of the servers."""
     with ExitStack() as stack:
         is_private = url is None
         if url is None:
             plan.tell("starting a private Redis")
             url = stack.enter_context(PrivateRedis()).url
         counts = stack.enter_context(ServerCounts(url))
-        target = Target(url, f"inturn-bench-{token_hex(4)}")
-        server_version = counts.version
+        broker = None if ports is None else Broker(*ports)
+        if broker is None and subject.needs_broker:
+            plan.tell("starting a private RabbitMQ")
+            broker = stack.enter_context(PrivateRabbitMQ()).broker
+        target = Target(url, f"inturn-bench-{token_hex(4)}", broker)
+        servers = {"redis-server": counts.version}
+        if broker is not None:
+            servers["rabbitmq-server"] = broker.version()
         if not is_private:
             stack.callback(counts.remove, target.prefix)
-        return _run(subject.measure(target, counts, plan)), server_version
+        return _run(subject.measure(target, counts, plan)), servers
 
 
 def _run(measuring: Coroutine[Any, Any, list[Figure]]) -> list[Figure]:
@@ -120,6 +155,11 @@ def _picture_file(name: str | None) -> Path | None:
     return path
 
 
+def _ports(text: str) -> tuple[int, int]:
+    amqp, management = text.split(":")
+    return int(amqp), int(management)
+
+
 def _tell(what: str) -> None:
     print(f"bench: {what}", file=sys.stderr, flush=True)
 
@@ -136,9 +176,17 @@ def _parser() -> argparse.ArgumentParser:
         subject.add_argument("--quick", action="store_true", help="three short rounds instead of five")
         subject.add_argument("--full", action="store_true", help="the largest sizes, too")
         subject.add_argument("--redis", metavar="URL", help="measure on this Redis instead of a private one")
+        told_ports = "measure on this machine's RabbitMQ: its ports for AMQP and for the management API"
+        needs = SUBJECTS[name].needs_broker
+        subject.add_argument(
+            "--rabbitmq", type=_ports, metavar="PORT:PORT", help=told_ports if needs else argparse.SUPPRESS
+        )
         subject.add_argument("--picture", metavar="FILE.svg", help="draw the figures into this file, too")
         subject.add_argument("--rounds", type=int, help=argparse.SUPPRESS)
         subject.add_argument("--scale", type=float, help=argparse.SUPPRESS)
+    for name, (told, _) in CORPORA.items():
+        corpus = subjects.add_parser(name, help=told, description=told)
+        corpus.add_argument("--json", action="store_true", help="print JSON and nothing else")
     return parser
 
 

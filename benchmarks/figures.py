@@ -67,7 +67,19 @@ CONVERSATIONS = {
     "http_turns_per_s": Bar(">=", None),
     "http_vs_unguarded": Bar(">=", None),
 }
-BARS = {**LOCKS, **TURNS, **POLICIES, **CONVERSATIONS}
+JOBS = {
+    "jobs_per_s": Bar(">=", None),
+    "job_p50_ms": Bar("<=", None),
+    "job_p99_ms": Bar("<=", None),
+    "jobs_per_s_embedded": Bar(">=", None),
+    "job_p50_ms_embedded": Bar("<=", None),
+    "job_p99_ms_embedded": Bar("<=", None),
+    "queue_vs_celery": Bar(">=", 1),
+    "queue_vs_dramatiq": Bar(">=", 1),
+    "queue_vs_taskiq": Bar(">=", 1),
+    "queue_vs_faststream": Bar(">=", 1),
+}
+BARS = {**LOCKS, **TURNS, **POLICIES, **CONVERSATIONS, **JOBS}
 """A name that two subjects have means the same, and has the same bar."""
 
 

@@ -25,6 +25,19 @@ PEERS = {
     "turns": REDIS_PY,
     "policies": REDIS_PY,
     "conversations": (*REDIS_PY, "fastapi", "uvicorn"),
+    "dates": ("dateparser",),
+    "guard": (),
+    "jobs": (
+        *REDIS_PY,
+        "fastapi",
+        "uvicorn",
+        "aio-pika",
+        "celery",
+        "dramatiq",
+        "taskiq",
+        "taskiq-aio-pika",
+        "faststream",
+    ),
 }
 """By subject: the packages that it needs beside inturn."""
 

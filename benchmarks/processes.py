@@ -10,7 +10,7 @@ import asyncio
 import os
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
 from benchmarks.plan import Target
@@ -20,7 +20,7 @@ from inturn.errors import InTurnError
 @asynccontextmanager
 async def started(module: str, target: Target, count: int) -> AsyncIterator[list[Process]]:
     """Runs a module `count` times, with the target as its arguments. Each has written its first line: it is ready."""
-    async with _running(module, target, count) as workers:
+    async with _running(module, (target.url, target.prefix), count) as workers:
         for worker in workers:
             await line_of(worker)
         yield workers
@@ -29,19 +29,26 @@ async def started(module: str, target: Target, count: int) -> AsyncIterator[list
 @asynccontextmanager
 async def first_lines(module: str, target: Target, count: int) -> AsyncIterator[list[bytes]]:
     """The same, for modules whose first line says something."""
-    async with _running(module, target, count) as workers:
+    async with _running(module, (target.url, target.prefix), count) as workers:
         yield [await line_of(worker) for worker in workers]
 
 
 @asynccontextmanager
-async def _running(module: str, target: Target, count: int) -> AsyncIterator[list[Process]]:
+async def running(module: str, *arguments: str) -> AsyncIterator[Process]:
+    """One process of a module. It has just been started."""
+    async with _running(module, arguments, 1) as (worker,):
+        yield worker
+
+
+@asynccontextmanager
+async def _running(module: str, arguments: Sequence[str], count: int) -> AsyncIterator[list[Process]]:
     workers: list[Process] = []
     try:
         for _ in range(count):
             # a session of its own: Ctrl-C reaches us alone, and we end it
             workers.append(
                 await asyncio.create_subprocess_exec(
-                    sys.executable, "-m", module, target.url, target.prefix,
+                    sys.executable, "-m", module, *arguments,
                     stdin=PIPE, stdout=PIPE, start_new_session=True, limit=2**24,
                 )
             )  # fmt: skip

@@ -2,6 +2,7 @@
 
 `locks`: against redis-py's own, python-redis-lock and pottery. `turns`: against the common recipe, and our own scripts
 without our link. `policies`: interrupts, bursts, watchers, a cluster. `conversations`: what the orchestrator adds.
+`jobs`: from the POST to the call-back; and the queue alone, against Celery, Dramatiq, Taskiq and FastStream.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Any
 from benchmarks.conversations.over_http import over_http
 from benchmarks.conversations.overhead import overhead
 from benchmarks.figures import Drawn, Figure
+from benchmarks.jobs.end_to_end import end_to_end
+from benchmarks.jobs.queue import queues
 from benchmarks.locks import handover as lock_handover
 from benchmarks.locks import uncontended as locks
 from benchmarks.machine import ServerCounts
@@ -29,6 +32,7 @@ class Subject:
     name: str
     drawn: tuple[Drawn, ...]
     measure: Callable[[Target, ServerCounts, Plan], Coroutine[Any, Any, list[Figure]]]
+    needs_broker: bool = False
 
 
 LOCKS_DRAWN = (
@@ -116,4 +120,19 @@ async def measure_conversations(target: Target, counts: ServerCounts, plan: Plan
 CONVERSATIONS = Subject("conversations", CONVERSATIONS_DRAWN, measure_conversations)
 
 
-SUBJECTS = {subject.name: subject for subject in (TURNS, LOCKS, POLICIES, CONVERSATIONS)}
+JOBS_DRAWN = (
+    Drawn("jobs_per_s", "Jobs per second, from the POST to the call-back", "more is better"),
+    Drawn("job_p50_ms", "A job at a third of that load, ms from the POST to the call-back", "less is better"),
+    Drawn("queue_vs_celery", "RabbitMQ alone: messages per second, confirmed and acknowledged", "more is better"),
+)
+
+
+async def measure_jobs(target: Target, counts: ServerCounts, plan: Plan) -> list[Figure]:
+    assert target.broker is not None, "this subject needs one"
+    return [*await end_to_end(target, target.broker, plan), *await queues(target.broker, target.prefix, plan)]
+
+
+JOBS = Subject("jobs", JOBS_DRAWN, measure_jobs, needs_broker=True)
+
+
+SUBJECTS = {subject.name: subject for subject in (TURNS, LOCKS, POLICIES, CONVERSATIONS, JOBS)}

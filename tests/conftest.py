@@ -8,7 +8,7 @@ import secrets
 import signal
 import uuid
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,11 +19,13 @@ from _pytest.python import FunctionDefinition
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from inturn import InTurn
-from inturn.settings import Settings, variables
+from inturn.settings import NOT_A_SETTING, Settings, variables
 from tests.floor import Floor, Way, in_parts
 from tests.kept_cases import keep, seeds_of
-from tests.servers import MissingProgram, PrivateRedis
-from tests.servers.program import find_redis
+from tests.servers import Broker, MissingProgram, PrivateRabbitMQ, PrivateRedis
+from tests.servers.program import find_rabbitmq, find_redis
+from tests.servers.rabbitmq import SharedRabbitMQ, shared_broker
+from tests.servers.server import ServerFailed
 
 FOLDER = pytest.StashKey[str]()
 FLOOR = pytest.StashKey[Floor]()
@@ -37,7 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """A developer's own servers and settings must not be touched, also not by processes that tests start."""
     read = {name for names in variables() for name in names}
     for name in list(os.environ):
-        if name != "INTURN_REDIS_SERVER" and (name in read or name.startswith("INTURN_")):
+        if name not in NOT_A_SETTING and (name in read or name.startswith("INTURN_")):
             del os.environ[name]
     os.environ["INTURN_OFFLINE_PACE"] = "0"  # no test waits for words that are written slowly
     # whoever runs us in the background has us ignore Ctrl-C; what we start, and interrupt, must not
@@ -122,12 +124,13 @@ def worker_input(config: pytest.Config) -> dict[str, Any] | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Every worker of the run is told of the same folder."""
+    """Every worker of the run is told of the same folder. The RabbitMQ that they share starts while they do."""
     config: pytest.Config = node.config
     if FOLDER not in config.stash:
         folder = TemporaryDirectory(prefix="inturn-tests-")
         config.add_cleanup(folder.cleanup)
         config.stash[FOLDER] = folder.name
+        config.add_cleanup(SharedRabbitMQ(Path(folder.name)).stop)
     node.workerinput["floor"] = config.stash[FOLDER]
 
 
@@ -157,6 +160,9 @@ def pytest_collection_finish() -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before the clock of pytest-timeout: waiting is not the test's own time
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
     floor, way = item.config.stash.get(FLOOR, None), way_of(item)
+    if way is not Way.SHARED and (worker := worker_input(item.config)) is not None:
+        with suppress(ServerFailed):  # told to those who need it; while it starts, nobody can measure time
+            shared_broker(Path(worker["floor"]))
     with nullcontext() if floor is None else floor.taken(way, keep=way is not Way.SHARED and way is way_of(nextitem)):
         return (yield)
 
@@ -167,6 +173,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         return
     try:
         find_redis()
+        find_rabbitmq()
     except MissingProgram as missing:
         pytest.exit(str(missing), returncode=1)
 
@@ -195,6 +202,36 @@ def durable_redis() -> Iterator[PrivateRedis]:
 @pytest.fixture
 def redis_url(redis_server: PrivateRedis) -> str:
     return redis_server.url
+
+
+@pytest.fixture(scope="session")
+def broker(pytestconfig: pytest.Config) -> Iterator[Broker]:
+    """One RabbitMQ for the whole run and all of its workers, who have nothing to themselves but a virtual host."""
+    if (worker := worker_input(pytestconfig)) is None:
+        with PrivateRabbitMQ() as server:
+            yield server.broker
+        return
+    yield shared_broker(Path(worker["floor"]))
+
+
+@pytest.fixture
+def rabbitmq_vhost(broker: Broker, namespace: str) -> Iterator[str]:
+    """A virtual host that no other test has. Its queues and connections go with it."""
+    broker.add_vhost(namespace)
+    yield namespace
+    broker.delete_vhost(namespace)
+
+
+@pytest.fixture
+def rabbitmq_url(broker: Broker, rabbitmq_vhost: str) -> str:
+    return broker.url_of(rabbitmq_vhost)
+
+
+@pytest.fixture
+def fresh_rabbitmq() -> Iterator[PrivateRabbitMQ]:
+    """A RabbitMQ for one test, to be killed, paused and restarted. It takes some seconds to start."""
+    with PrivateRabbitMQ() as server:
+        yield server
 
 
 @pytest.fixture

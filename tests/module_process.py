@@ -27,8 +27,11 @@ ROOT = Path(__file__).parents[1]
 
 _forking = get_context("forkserver")
 _forking.set_forkserver_preload(
-    ["inturn.store.redis.store", "inturn.visitors.responder", "inturn.workflows.orchestrator", "runpy"]
-)
+    [
+        "inturn.store.redis.store", "inturn.visitors.responder", "inturn.workflows.orchestrator", "runpy",
+        "inturn.jobs.worker", "inturn.jobs.rabbitmq.transport", "openai.resources.chat.completions",
+    ]
+)  # fmt: skip
 
 
 _started: weakref.WeakSet[ModuleProcess] = weakref.WeakSet()

@@ -125,6 +125,22 @@ def test_the_lock_that_replaces_redis_pys_serves_its_waiters_in_order(redis_url:
     assert ours.startswith("inturn: served in the order [0, 1, 2, 3, 4], all of them within ")
 
 
+def test_a_job_is_called_back_until_its_receiver_has_taken_it(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "async_job.py")],
+        cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "202: the job is safe",
+        "call-back 1: signed; answered with 503, as if the receiver were busy",
+        "call-back 2: signed; 'Pay the rent', finance",
+        "the job is done; it was attempted 1 time, and called back 2 times",
+        "one webhook-id: True; about this job: True",
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
 def test_an_example_names_its_one_command(path: Path) -> None:
     shown = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""

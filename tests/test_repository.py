@@ -21,7 +21,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LOCKS = {name: (ROOT / name).read_text() for name in ("requirements.lock", "requirements-dev.lock")}
 PIN = re.compile(r"^([a-z0-9-]+)==([^\s;\\]+)(?: ;[^\\]*)?((?: *\\\n +--hash=sha256:[0-9a-f]{64})+)$", re.MULTILINE)
 TARGETS = {"help", "setup", "run", "demo", "test", "check", "format", "bench", "chaos", "pictures", "lock", "clean"}
-EXTRAS = {"redis", "server", "workflows", "copilot", "openai", "all"}
+EXTRAS = {"redis", "server", "rabbitmq", "workflows", "copilot", "openai", "all"}
 HOSTS = [".".join(name) for name in (("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "org"), ("npmjs", "com"))]
 
 
@@ -58,10 +58,11 @@ def test_the_development_lock_pins_all_that_tests_and_benchmarks_need() -> None:
 def test_the_lock_for_serving_pins_what_serving_needs_and_no_test_tool() -> None:
     extras, groups = PROJECT["project"]["optional-dependencies"], PROJECT["dependency-groups"]
     wanted = names_of(PROJECT["project"]["dependencies"] + extras["server"] + extras["redis"] + extras["openai"])
+    wanted |= names_of(extras["rabbitmq"])
     serving = set(pinned("requirements.lock"))
     assert wanted | names_of(groups["build"]) <= serving
     assert not serving & (names_of(groups["dev"]) | names_of(groups["bench"]))
-    assert len(serving) < 45
+    assert len(serving) < 50
 
 
 def test_what_both_locks_pin_has_one_version() -> None:
@@ -122,7 +123,7 @@ def test_compose_publishes_ports_on_this_machine_alone() -> None:
     compose = (ROOT / "docker-compose.yml").read_text()
     services = compose.split("\nservices:\n")[1]
     assert "\t" not in compose
-    assert re.findall(r"^  (\w+):$", services, re.MULTILINE) == ["redis"]
+    assert re.findall(r"^  (\w+):$", services, re.MULTILINE) == ["redis", "rabbitmq"]
     ports = re.findall(r'^      - "([^"]*:\d+)"$', services, re.MULTILINE)
     assert ports
     assert all(re.fullmatch(r"127\.0\.0\.1:\$\{\w+:-\}:\d+", port) for port in ports)

@@ -206,10 +206,11 @@ def test_an_unknown_variable_is_refused_and_the_nearest_name_suggested() -> None
     assert load_settings({"UNRELATED": "1", "inturn_url": "x"}) == Settings()
 
 
-def test_the_variable_of_the_tests_is_no_setting_and_no_error() -> None:
-    assert load_settings({"INTURN_REDIS_SERVER": "/opt/redis/redis-server"}) == Settings()
-    assert "INTURN_REDIS_SERVER" not in chain.from_iterable(variables())
-    assert "INTURN_REDIS_SERVERS: there is no such setting" in message_of(INTURN_REDIS_SERVERS="1")
+@pytest.mark.parametrize("name", ["INTURN_REDIS_SERVER", "INTURN_RABBITMQ_SERVER"])
+def test_a_variable_of_the_tests_is_no_setting_and_no_error(name: str) -> None:
+    assert load_settings({name: "/opt/a-server"}) == Settings()
+    assert name not in chain.from_iterable(variables())
+    assert f"{name}S: there is no such setting" in message_of(**{f"{name}S": "1"})
 
 
 def test_settings_are_frozen() -> None:

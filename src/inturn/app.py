@@ -15,7 +15,7 @@ from inturn import arguments
 from inturn.errors import SettingsError
 from inturn.lanes import handler as handlers
 from inturn.lanes.admin import DeadLetters, Lanes
-from inturn.lanes.handler import DEFAULT_WAITING, MAX_WAITING
+from inturn.lanes.handler import DEFAULT_WAITING, MAX_WAITING, OnDead
 from inturn.lanes.inline import InlineBusy, InlineTurn
 from inturn.lanes.policy import Busy
 from inturn.lanes.receipt import Receipt
@@ -73,6 +73,7 @@ class InTurn:
             timeout_s=self.settings.store_timeout,
             allow_eviction=self.settings.allow_eviction,
             replicas=self.settings.replicas if replicas is None else replicas,
+            dead_letter_ttl=self.settings.dead_letter_ttl,
             wall=wall,
         )
         self.process = Process(store)
@@ -187,6 +188,7 @@ class InTurn:
         ttl: arguments.Seconds = LANE_TTL,
         time_limit: arguments.Seconds = TIME_LIMIT,
         on_failure: OnFailure = "block",
+        on_dead: OnDead | None = None,
         attempts: int = 5,
         backoff: tuple[arguments.Seconds, arguments.Seconds] = BACKOFF,
         max_waiting: int = DEFAULT_WAITING,
@@ -230,6 +232,8 @@ class InTurn:
             on_failure: "block": a failed message is tried again before those behind it, then becomes a dead letter.
                 "skip": a dead letter at once. "park": tried again; after the last attempt the lane stops until someone
                 resumes it. Default: "block".
+            on_dead: plain function of the turn and the error, called when a message becomes a dead letter. What it
+                changes in `turn.state` and what it sends becomes real together with the dead letter. Default: none.
             attempts: attempts in all. Default: 5.
             backoff: seconds; the random pause before another attempt is below the first number, which doubles each time
                 up to the second. Default: (1, 60).
@@ -256,10 +260,10 @@ class InTurn:
             self.runtime.add(
                 handlers.make(
                     run, name, key=key, message_id=message_id, content_id=content_id, busy=busy, wait=wait, body=body,
-                    state=state, initial=initial, on_failure=on_failure, attempts=attempts, backoff=backoff,
-                    max_waiting=max_waiting, priority=priority, quiet=quiet, max_quiet=max_quiet, max_burst=max_burst,
-                    cut=cut, interruptible=interruptible, unless_newer=unless_newer, version=version, shares=shares,
-                    group=group,
+                    state=state, initial=initial, on_failure=on_failure, on_dead=on_dead, attempts=attempts,
+                    backoff=backoff, max_waiting=max_waiting, priority=priority, quiet=quiet, max_quiet=max_quiet,
+                    max_burst=max_burst, cut=cut, interruptible=interruptible, unless_newer=unless_newer,
+                    version=version, shares=shares, group=group,
                     timing=handlers.timing(
                         ttl,
                         time_limit,

@@ -9,6 +9,9 @@ InTurnError
 │       └── DefinitionMissing  the workflow of a conversation is not loaded here
 ├── StoreUnavailable       the store is away, refuses, or did not answer in time
 │   └── NotReplicated      it took the call, but too few replicas confirmed it in time
+├── BrokerUnavailable      the broker is away, refuses, or did not confirm in time
+│   ├── BrokerFull         too many jobs are waiting; nothing was published
+│   └── QueueMismatch      a queue exists with other arguments
 ├── LockError
 │   ├── LockTimeout        not granted within `wait`; plain, retryable
 │   ├── LockMismatch       the name is in use with another capacity
@@ -22,6 +25,11 @@ InTurnError
 │   ├── AgentTimeout       the agent did not answer in time
 │   ├── AgentUnavailable   it cannot be reached, is overloaded, or broke off
 │   └── AgentRejected      it refused what it was asked
+├── CapabilityError
+│   ├── UnknownCapability  none of this name is registered here
+│   ├── InputRefused       the input guard refused the text
+│   └── VagueInput         the text does not say enough; carries suggestions
+├── UnknownJob             there is none of this id, or it is someone else's
 ├── ConversationError
 │   ├── UnknownConversation   there is none of this id, or it is someone else's
 │   ├── SessionCompleted   the workflow is completed; it takes no more turns
@@ -57,6 +65,7 @@ from typing import TYPE_CHECKING
 from inturn.masking import masked
 
 if TYPE_CHECKING:
+    from inturn.agents.completion import ProviderCall
     from inturn.lanes.receipt import Receipt
 
 MAX_RETRY_DELAY_S = 365 * 86400.0
@@ -71,6 +80,9 @@ __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
     "BadMessage",
+    "BrokerFull",
+    "BrokerUnavailable",
+    "CapabilityError",
     "CardNotAllowed",
     "CommitUnknown",
     "ConversationError",
@@ -84,6 +96,7 @@ __all__ = [
     "HandlerSignal",
     "HandlerTimeout",
     "InTurnError",
+    "InputRefused",
     "Interrupted",
     "LaneBusy",
     "LaneError",
@@ -98,6 +111,7 @@ __all__ = [
     "NotHeld",
     "NotReplicated",
     "OwnLane",
+    "QueueMismatch",
     "ResultExpired",
     "Retry",
     "SessionCompleted",
@@ -107,8 +121,11 @@ __all__ = [
     "StoreUnavailable",
     "Superseded",
     "TooLarge",
+    "UnknownCapability",
     "UnknownConversation",
     "UnknownHandler",
+    "UnknownJob",
+    "VagueInput",
 ]
 
 
@@ -178,6 +195,28 @@ class StoreUnavailable(InTurnError):
 
 class NotReplicated(StoreUnavailable):
     """The store did it, but too few replicas confirmed it in time: a failover could lose it. A repeat is safe."""
+
+
+class BrokerUnavailable(InTurnError):
+    """The broker did not confirm. `is_certain`: it has not taken the message; otherwise that is not known."""
+
+    def __init__(self, why: str, *, is_certain: bool = False) -> None:
+        super().__init__(why)
+        self.is_certain = is_certain
+
+
+class BrokerFull(BrokerUnavailable):
+    """Too many jobs are waiting. Nothing was published."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why, is_certain=True)
+
+
+class QueueMismatch(BrokerUnavailable):
+    """A queue exists on the broker with other arguments than ours."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why, is_certain=True)
 
 
 class LockError(InTurnError):
@@ -268,14 +307,26 @@ class ConversationLockError(LockError):
 
 
 class AgentError(InTurnError):
-    """The root of what agents raise. `said`: the provider's own words, if any, without secrets."""
+    """The root of what agents raise. `said`: the provider's own words, if any, without secrets.
 
-    def __init__(self, agent: str, why: str, said: str = "") -> None:
+    `status` and `retry_after_s`: the provider's HTTP status and its `Retry-After`, if it gave them.
+    """
+
+    is_worth_retry = True
+    """Whether the same request may succeed later."""
+
+    def __init__(
+        self, agent: str, why: str, said: str = "", *, status: int | None = None, retry_after_s: float | None = None
+    ) -> None:
         why, said = masked(why), masked(said)  # here, because it goes to clients, logs and dead letters
         super().__init__(f"agent {agent!r} {why}" + (f": {said}" if said else ""))
         self.agent = agent
         self.why = why
         self.said = said
+        self.status = status
+        self.retry_after_s = retry_after_s
+        self.calls: tuple[ProviderCall, ...] = ()
+        """The provider's calls that were billed before it failed."""
 
 
 class AgentTimeout(AgentError):
@@ -288,6 +339,47 @@ class AgentUnavailable(AgentError):
 
 class AgentRejected(AgentError):
     """The provider refused the request: asking it the same again would not help."""
+
+    is_worth_retry = False
+
+
+class CapabilityError(InTurnError):
+    """The root of the capability errors."""
+
+
+class UnknownCapability(CapabilityError):
+    """No capability of this name is registered in this process."""
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        super().__init__(f"there is no capability {name!r}; there are: {', '.join(known) or 'none'}")
+        self.name = name
+
+
+class InputRefused(CapabilityError):
+    """The input guard refused the text. Its words give no hint; `family` is for metrics and logs alone."""
+
+    def __init__(self, family: str) -> None:
+        super().__init__("Invalid input provided.")
+        self.family = family
+
+
+class VagueInput(CapabilityError):
+    """The text does not say enough to act on. `suggestions`: 1 to 3 texts that would."""
+
+    def __init__(self, reason: str, suggestions: list[str]) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.suggestions = suggestions
+        self.calls: tuple[ProviderCall, ...] = ()
+        """The provider's calls that were billed to find that out."""
+
+
+class UnknownJob(InTurnError):
+    """There is no such job, it has expired, or it belongs to someone else. The error does not tell which."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"there is no job {job_id!r}")
+        self.job_id = job_id
 
 
 class ConversationError(InTurnError):

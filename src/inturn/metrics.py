@@ -64,7 +64,29 @@ dead_letters = Gauge("inturn_dead_letters", "Messages that failed for good.")
 
 agent_calls = Counter("inturn_agent_calls", "Calls of agents by how they ended.", ["agent", "outcome"])
 agent_seconds = Times("inturn_agent_seconds", "How long an agent took for a call, without the time its reader took.")
+inputs_refused = Counter("inturn_inputs_refused", "Texts that the input guard refused, by family.", ["family"])
 agent_breaker_open = Gauge("inturn_agent_breaker_open", "1 while the agent's circuit breaker is open.", ["agent"])
+
+capability_requests = Counter(
+    "inturn_capability_requests", "Requests of capabilities by pattern and outcome; `queued` is not a success yet.",
+    ["capability", "pattern", "outcome"],
+)  # fmt: skip
+capability_tokens = Counter(
+    "inturn_capability_tokens", "Tokens that providers counted, re-asks and failures included.",
+    ["capability", "model", "direction"],
+)  # fmt: skip
+capability_cost = Counter(
+    "inturn_capability_cost", "What those tokens cost, by INTURN_TOKEN_PRICES.", ["capability", "model"]
+)
+capability_seconds = Times("inturn_capability_seconds", "How long a synchronous request of a capability took.")
+jobs = Counter("inturn_jobs", "Jobs by how they ended.", ["capability", "outcome"])
+job_attempts = Counter("inturn_job_attempts", "Attempts at jobs by how they ended.", ["capability", "outcome"])
+job_queue_seconds = Times("inturn_job_queue_seconds", "From accepting a job to its first attempt.")
+job_provider_seconds = Times("inturn_job_provider_seconds", "How long one attempt at a job took.")
+job_seconds = Times("inturn_job_seconds", "From accepting a job to its outcome.")
+callbacks = Counter("inturn_callbacks", "Attempts to call back, by how they ended.", ["outcome"])
+callback_seconds = Times("inturn_callback_seconds", "How long a receiver took to answer.")
+broker_up = Gauge("inturn_broker_up", "Whether this process is connected to RabbitMQ, by what for.", ["link"])
 
 beats = Counter("inturn_renewals", "Heartbeats: each renews every lease of the process.", ["outcome"])
 beats_confirmed = beats.labels("confirmed")

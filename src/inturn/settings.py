@@ -36,8 +36,8 @@ STORE_SCHEMES = (
 AgentName = Literal["offline", "openai", "copilot_studio"]
 AGENTS: tuple[AgentName, ...] = get_args(AgentName)
 
-NOT_A_SETTING = "INTURN_REDIS_SERVER"
-"""For tests and benchmarks, which read it themselves. It is no error to have it set."""
+NOT_A_SETTING = ("INTURN_REDIS_SERVER", "INTURN_RABBITMQ_SERVER")
+"""For tests and benchmarks, which read them themselves. It is no error to have them set."""
 
 
 def mask(text: str) -> str:
@@ -109,6 +109,15 @@ Concurrency = Annotated[int, Field(ge=1, le=1000), _must("be a whole number from
 Streams = Annotated[int, Field(ge=1, le=100_000), _must("be a whole number from 1 to 100000")]
 Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:%-]{1,253}$"), _must("be an address or a name of this machine")]
 Port = Annotated[int, Field(ge=0, le=65535), _must("be a port from 1 to 65535, or 0 for any that is free")]
+AmqpUrl = Annotated[str, _url("amqp", "amqps", needs_host=True), _must(_schemes(("amqp", "amqps")))]
+HttpUrls = Annotated[
+    tuple[Annotated[str, _url("http", "https", needs_host=True)], ...],
+    BeforeValidator(lambda value: [url.strip() for url in value.split(",")] if isinstance(value, str) else value),
+    _must("be one or more URLs that start with http:// or https://, separated by commas"),
+]
+JobConcurrency = Annotated[int, Field(ge=0, le=1000), _must("be a whole number from 0 to 1000")]
+QueueLimit = Annotated[int, Field(ge=1, le=100_000_000), _must("be a whole number from 1 to 100000000")]
+QueueType = Annotated[Literal["quorum", "classic"], _must("be quorum or classic")]
 LogLevel = Annotated[
     Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"],
     BeforeValidator(lambda value: value.upper() if isinstance(value, str) else value),
@@ -181,6 +190,31 @@ class Settings(BaseModel):
     """Event streams that a tenant may have open in this process."""
     max_projects: MaxProjects = Field(1000, validation_alias=AliasChoices("INTURN_MAX_PROJECTS"))
     """Projects that a tenant may store."""
+    dead_letter_ttl: Seconds = Field(7 * 86_400.0, validation_alias=AliasChoices("INTURN_DEAD_LETTER_TTL"))
+    """How long dead letters are kept."""
+    rabbitmq_url: AmqpUrl | None = Field(None, validation_alias=AliasChoices("INTURN_RABBITMQ_URL", "RABBITMQ_URL"))
+    """What carries jobs to their workers. `None`: the store does."""
+    rabbitmq_queue_type: QueueType = Field("quorum", validation_alias=AliasChoices("INTURN_RABBITMQ_QUEUE_TYPE"))
+    job_queue_limit: QueueLimit = Field(100_000, validation_alias=AliasChoices("INTURN_JOB_QUEUE_LIMIT"))
+    """How many jobs may wait. More are refused with 503."""
+    job_concurrency: JobConcurrency = Field(10, validation_alias=AliasChoices("INTURN_JOB_CONCURRENCY"))
+    """How many jobs a process works on at once. 0: none, it only accepts them."""
+    job_ttl: Seconds = Field(7 * 86_400.0, validation_alias=AliasChoices("INTURN_JOB_TTL"))
+    """How long the record of a job is kept after its last change."""
+    tasks_service_base_url: HttpUrl | None = Field(
+        None, validation_alias=AliasChoices("INTURN_TASKS_SERVICE_BASE_URL", "TASKS_SERVICE_BASE_URL")
+    )
+    """Where the Tasks service is. Its call-backs go to this URL + `/api/v1/webhooks`."""
+    callback_urls: HttpUrls = Field((), validation_alias=AliasChoices("INTURN_CALLBACK_URLS"))
+    """Other base URLs that may be called back."""
+    webhook_secrets: SecretStr | None = Field(None, validation_alias=AliasChoices("INTURN_WEBHOOK_SECRETS"))
+    """Secrets that sign call-backs, separated by commas. The newest comes first."""
+    service_keys: SecretStr | None = Field(None, validation_alias=AliasChoices("INTURN_SERVICE_KEYS"))
+    """Keys by which services call each other, separated by commas."""
+    capabilities: str | None = Field(None, validation_alias=AliasChoices("INTURN_CAPABILITIES"))
+    """Where the capabilities are, as MODULE:NAME. `None`: those that ship with inturn."""
+    token_prices: str | None = Field(None, validation_alias=AliasChoices("INTURN_TOKEN_PRICES"))
+    """Prices of a million tokens, in and out, for the cost metric: `model=in/out`, separated by commas."""
     log_level: LogLevel = Field("INFO", validation_alias=AliasChoices("INTURN_LOG_LEVEL"))
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
@@ -215,7 +249,7 @@ def _unknown(given: Iterable[str]) -> list[str]:
     ours = [name for names in variables() for name in names if name.startswith("INTURN_")]
     wrong = []
     for name in given:
-        if name.startswith("INTURN_") and name not in ours and name != NOT_A_SETTING:
+        if name.startswith("INTURN_") and name not in ours and name not in NOT_A_SETTING:
             nearest = difflib.get_close_matches(name, ours, n=1, cutoff=0.75)
             hint = f"did you mean {nearest[0]}?" if nearest else "inturn.settings.Settings lists them all"
             wrong.append(f"{name}: there is no such setting; {hint}")

@@ -18,6 +18,7 @@ from weakref import WeakSet
 from inturn import arguments
 from inturn.app import InTurn
 from inturn.errors import ArgumentError, HandlerFailed, HandlerSignal, LeaseLost
+from inturn.jobs.memory import MemoryTransport
 from inturn.lanes import codec
 from inturn.lanes.executor import take_turn
 from inturn.lanes.lease import INTERRUPTED
@@ -226,4 +227,4 @@ def _overheard(runtime: Runtime, name: str) -> Iterator[_Heard]:
         runtime.handlers[name] = handler
 
 
-__all__ = ["MEMORY_URL", "ManualClock", "Ran", "app_for_tests", "drain"]
+__all__ = ["MEMORY_URL", "ManualClock", "MemoryTransport", "Ran", "app_for_tests", "drain"]

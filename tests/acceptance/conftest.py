@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from typing import NamedTuple
 
 import pytest
 
 from inturn import InTurn
 from inturn.settings import Settings
+from tests.acceptance.jobs_books import Books, Desk
 from tests.acceptance.looks import PATIENT
 from tests.acceptance.processes import Processes
 from tests.chaos.proxy import Proxy
-from tests.servers import PrivateRedis
+from tests.jobs.world import world
+from tests.servers import Broker, PrivateRedis
 
 FAR_TIMEOUT_S = 5.0
 
@@ -59,3 +62,43 @@ async def patient(proxy: Proxy, namespace: str) -> AsyncIterator[InTurn]:
 async def near(redis_url: str, namespace: str) -> AsyncIterator[InTurn]:
     async with InTurn(redis_url, namespace=namespace, settings=PATIENT) as app:
         yield app
+
+
+class Carrier(NamedTuple):
+    """What carries jobs: a broker beside a store, or a store alone."""
+
+    url: str
+    rabbitmq_url: str | None = None
+    broker: Broker | None = None
+    vhost: str = ""
+
+
+@pytest.fixture
+def rabbitmq(redis_url: str, rabbitmq_url: str, broker: Broker, rabbitmq_vhost: str) -> Carrier:
+    return Carrier(redis_url, rabbitmq_url, broker, rabbitmq_vhost)
+
+
+@pytest.fixture(params=["rabbitmq", "redis", "sqlite"])
+def carrier(request: pytest.FixtureRequest) -> Carrier:
+    if request.param == "rabbitmq":
+        found: Carrier = request.getfixturevalue("rabbitmq")
+        return found
+    return Carrier(request.getfixturevalue(f"{request.param}_url"))
+
+
+@pytest.fixture
+async def books(carrier: Carrier, namespace: str, processes: Processes) -> AsyncIterator[Books]:
+    """Of a server that only accepts jobs, once for everything that can carry them. The test hires the workers."""
+    async with world(carrier.url, namespace, rabbitmq_url=carrier.rabbitmq_url, works=False) as made:
+        made.provider.script = desk = Desk()
+        yield Books(made, desk, processes, carrier.broker, carrier.vhost)
+        processes.end()  # while there are still those whom they call
+
+
+@pytest.fixture
+async def rabbit_books(rabbitmq: Carrier, namespace: str, processes: Processes) -> AsyncIterator[Books]:
+    """The same with a broker."""
+    async with world(rabbitmq.url, namespace, rabbitmq_url=rabbitmq.rabbitmq_url, works=False) as made:
+        made.provider.script = desk = Desk()
+        yield Books(made, desk, processes, rabbitmq.broker, rabbitmq.vhost)
+        processes.end()

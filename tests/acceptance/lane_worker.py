@@ -48,7 +48,13 @@ def register(app: InTurn, ttl: float = TTL) -> dict[str, asyncio.Event]:
         say("done", str(n), attempt=attempt)
         return attempt
 
-    @app.handler("kill", key="{key}", message_id="{n}", state=list, ttl=TTL, attempts=ATTEMPTS, backoff=(0, 0))
+    def mourn(turn: Turn[list[Any]], error: Exception) -> None:
+        turn.state.append(f"without {turn.body['n']}")
+        turn.send("sink", f"{turn.body['n']} died", key=f"sink:{turn.key}")
+
+    options: dict[str, Any] = {"state": list, "ttl": TTL, "attempts": ATTEMPTS, "backoff": (0, 0), "on_dead": mourn}
+
+    @app.handler("kill", key="{key}", message_id="{n}", **options)
     async def kill(turn: Turn[list[Any]]) -> None:
         say("begun", str(turn.body["n"]), attempt=turn.attempt)
         os._exit(9)

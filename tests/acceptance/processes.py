@@ -104,8 +104,8 @@ class Processes:
         return actors
 
     def end(self) -> None:
-        for child in self._children:
-            child.end()
+        while self._children:
+            self._children.pop().end()
 
 
 async def hears(child: Child, event: str, name: str = "", within: float = 60.0) -> Event:

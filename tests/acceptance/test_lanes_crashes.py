@@ -76,7 +76,8 @@ async def test_a_message_that_kills_its_worker_becomes_a_dead_letter_and_the_lan
     assert told == [("LeaseLost", 1), ("LeaseLost", 2), ("Exhausted", 2)]
     assert failed.value.attempts == ATTEMPTS, "the worker that only buried it did not try it"
     assert await after.result(20) == 1
-    assert (await until_idle(app, "k")).state == [1, 3], "the state survives the dead letter before it"
+    assert (await until_idle(app, "k")).state == [1, "without 2", 3], "the state survives the dead letter before it"
+    assert (await until_idle(app, "sink:k")).state == [1, "2 died", 3], "it was told once, by the one that buried it"
     (letter,) = await app.dead_letters.list()
     assert (letter.handler, letter.id, letter.body) == ("kill", "2", {"key": "k", "n": 2})
     assert letter.attempts == ATTEMPTS

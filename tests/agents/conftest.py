@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from microsoft_agents.copilotstudio.client import ConnectionSettings
+from prometheus_client import REGISTRY
 
 from inturn.agents import Activity, Agent, Ask, CopilotStudioAgent, OpenAIAgent, Situation
 from inturn.workflows.definition.model import FieldDefinition, StepDefinition, WorkflowDefinition
@@ -98,6 +99,11 @@ def pieces(activities: list[Activity]) -> list[str]:
 
 def said(activities: list[Activity]) -> list[str]:
     return [activity.text for activity in activities if activity.type == "message"]
+
+
+def count(name: str, outcome: str) -> float:
+    """How many calls of the agent have ended so."""
+    return REGISTRY.get_sample_value("inturn_agent_calls_total", {"agent": name, "outcome": outcome}) or 0.0
 
 
 def trip() -> WorkflowDefinition:

@@ -12,14 +12,10 @@ from inturn.agents import Activity, Agent, failover
 from inturn.agents.activity import signature_of
 from inturn.agents.call import watched
 from inturn.errors import AgentRejected, AgentTimeout, AgentUnavailable
-from tests.agents.conftest import MakeAgent, asking, heard, said
+from tests.agents.conftest import MakeAgent, asking, count, heard, said
 from tests.agents.provider import SSE, Provider, Request, Wire
 from tests.agents.wire import DONE, END, activity, delta
 from tests.waiting import until
-
-
-def count(name: str, outcome: str) -> float:
-    return REGISTRY.get_sample_value("inturn_agent_calls_total", {"agent": name, "outcome": outcome}) or 0.0
 
 
 def seconds() -> float:

@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
-from inturn.agents import Activity, Ask, failover
+from inturn.agents import Activity, Agent, Ask, Completed, OfflineAgent, Prompt, ProviderCall, complete, failover
 from inturn.agents.activity import signature_of
 from inturn.errors import AgentError, AgentRejected, AgentTimeout, AgentUnavailable
-from tests.agents.conftest import asking, heard, said
+from tests.agents.conftest import MakeAgent, asking, heard, said
+from tests.agents.provider import Provider
 from tests.agents.scripted import Clock, Scripted
+from tests.agents.task import BAD_SCORE, GOOD, MILK, prompt
+from tests.agents.wire import answers, whole
 from tests.waiting import until
 
 AWAY = AgentUnavailable("x", "is away")
@@ -189,7 +192,7 @@ async def test_when_all_are_out_it_says_when_the_first_may_be_asked_again() -> N
         AgentUnavailable, match=r"a, b failed too often; the first may be asked again in 17\.5 s"
     ) as caught:
         await heard(agent)
-    assert caught.value.agent == "failover"
+    assert (caught.value.agent, caught.value.retry_after_s) == ("failover", 17.5)
 
 
 async def test_leaving_in_the_middle_leaves_the_agent_too() -> None:
@@ -285,3 +288,118 @@ async def test_the_last_bug_is_told_without_its_words() -> None:
 
 async def test_an_agent_may_yield_plain_objects_also_under_failover() -> None:
     assert said(await heard(failover([Plain()]))) == ["words"]
+
+
+class Completing(Scripted):
+    """Has the second door too: what it gives there is `given`."""
+
+    def __init__(self, name: str, given: Exception | None = None, billed: int = 0) -> None:
+        super().__init__(name)
+        self.given = given
+        self.calls = tuple(ProviderCall(name, "m", 10 + at, 1, 5) for at in range(billed))
+
+    async def complete(self, asked: Prompt[Any]) -> Completed[Any]:
+        self.asked += 1
+        if isinstance(self.given, AgentError):
+            self.given.calls = self.calls
+        if self.given is not None:
+            raise self.given
+        return Completed(MILK, self.name, self.calls)
+
+
+@pytest.mark.parametrize("kind", [AgentUnavailable, AgentTimeout, AgentRejected])
+async def test_a_completion_goes_to_the_next_agent_and_carries_what_the_failed_ones_cost(
+    kind: type[AgentError],
+) -> None:
+    first, second, third = Completing("a", kind("a", "x"), 2), Completing("b", billed=1), Completing("c")
+    done = await complete(failover([first, second, third]), prompt())
+    assert (done.value, done.agent) == (MILK, "b")
+    assert done.calls == (*first.calls, *second.calls)
+    assert (first.asked, second.asked, third.asked) == (1, 1, 0)
+
+
+async def test_the_last_error_of_a_completion_carries_all_that_was_billed() -> None:
+    late = AgentTimeout("b", "is late")
+    first, second = Completing("a", AgentUnavailable("a", "x"), 1), Completing("b", late, 2)
+    with pytest.raises(AgentTimeout) as caught:
+        await complete(failover([first, second]), prompt())
+    assert caught.value is late
+    assert late.calls == (*first.calls, *second.calls)
+
+
+async def test_both_doors_of_an_agent_are_behind_one_breaker() -> None:
+    clock = Clock()
+    first = Completing("a", AgentUnavailable("a", "x"))
+    first.parts = [AWAY]
+    agent = failover([first, Completing("b")], failures=2, clock=clock)
+    first_only = failover([first], failures=2, clock=clock)
+    with pytest.raises(AgentUnavailable):
+        await heard(first_only)
+    for _ in range(3):
+        with pytest.raises(AgentUnavailable) as caught:
+            await complete(first_only, prompt())
+    assert (first.asked, caught.value.agent, caught.value.retry_after_s) == (2, "failover", 30.0)
+    assert caught.value.calls == ()
+    assert (await complete(agent, prompt())).agent == "b"
+    clock.now += 30
+    first.given = None
+    assert (await complete(first_only, prompt())).agent == "a"
+    assert (await complete(first_only, prompt())).agent == "a"
+
+
+async def test_rejected_completions_do_not_take_an_agent_out() -> None:
+    first = Completing("a", AgentRejected("a", "refuses"))
+    agent = failover([first, Completing("b")], failures=1)
+    for _ in range(3):
+        await complete(agent, prompt())
+    assert first.asked == 3
+
+
+async def test_a_bug_in_a_completion_is_failed_over_and_told_without_its_words() -> None:
+    bug = KeyError("hunter2")
+    agent: Agent = failover([Completing("a", bug)], failures=1)
+    with pytest.raises(AgentUnavailable) as caught:
+        await complete(agent, prompt())
+    assert "hunter2" not in str(caught.value)
+    assert caught.value.__cause__ is bug
+
+
+async def test_a_cancelled_completion_says_nothing_about_its_agent() -> None:
+    class Slow(Completing):
+        async def complete(self, asked: Prompt[Any]) -> Completed[Any]:
+            self.asked += 1
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    first = Slow("a")
+    agent = failover([first, Completing("b")], failures=1)
+    task = asyncio.create_task(complete(agent, prompt()))
+    await until(lambda: first.asked == 1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert is_open("a") == 0
+
+
+async def test_an_agent_that_can_only_ask_is_completed_in_words_also_under_failover() -> None:
+    done = await complete(failover([Scripted("a", Activity.said("no")), Scripted("b", Activity.said(GOOD))]), prompt())
+    assert (done.value, done.agent) == (MILK, "b")
+    assert [call.agent for call in done.calls] == ["a", "a", "b"]
+
+
+async def test_the_offline_agent_stands_in_for_a_model_that_answers_nonsense(
+    provider: Provider, make_openai: MakeAgent
+) -> None:
+    provider.script = answers(200, whole(BAD_SCORE))
+    done = await complete(failover([make_openai(), OfflineAgent()]), prompt(rules=lambda: MILK))
+    assert (done.value, done.agent) == (MILK, "offline")
+    assert [(call.agent, call.tokens_in) for call in done.calls] == [("openai", 7), ("openai", 7), ("offline", 0)]
+
+
+async def test_of_several_failures_one_that_is_worth_a_retry_is_raised() -> None:
+    """What the second agent refuses for good, the first may answer when it is asked again."""
+    busy = Completing("a", AgentUnavailable("a", "is busy", status=429, retry_after_s=7), 1)
+    refusing = Completing("b", AgentRejected("b", "refuses"), 2)
+    with pytest.raises(AgentUnavailable) as raised:
+        await complete(failover([busy, refusing]), prompt())
+    assert (raised.value.agent, raised.value.retry_after_s, len(raised.value.calls)) == ("a", 7, 3)

@@ -38,6 +38,16 @@ def completion(*contents: str, finish: str = "stop") -> bytes:
     return delta("", role="assistant") + body + delta(finish=finish) + usage + DONE
 
 
+def whole(content: object, *, finish: str | None = "stop", **more: Any) -> dict[str, Any]:
+    """A completion that is not streamed. `more` replaces what it says beside its message."""
+    message = {"role": "assistant", "content": content}
+    return {
+        "id": "c1", "object": "chat.completion", "created": 1, "model": "m-2026",
+        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+        "usage": {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12},
+    } | more  # fmt: skip
+
+
 def activity(**fields: Any) -> bytes:
     """One activity of Copilot Studio."""
     return event({"type": "message", "from": {"id": "b", "role": "bot"}, "conversation": {"id": "c-1"}, **fields},
@@ -59,9 +69,9 @@ def says(*chunks: bytes, **headers: str) -> Script:
     return script
 
 
-def answers(status: int, body: object) -> Script:
+def answers(status: int, body: object, **headers: str) -> Script:
     async def script(request: Request, wire: Wire) -> None:
-        await wire.whole(status, body)
+        await wire.whole(status, body, **headers)
 
     return script
 

@@ -15,8 +15,8 @@ import redis
 
 from benchmarks import machine
 from benchmarks.__main__ import main
-from benchmarks.figures import CONVERSATIONS, LOCKS, POLICIES, TURNS
-from tests.servers import PrivateRedis
+from benchmarks.figures import CONVERSATIONS, JOBS, LOCKS, POLICIES, TURNS
+from tests.servers import Broker, PrivateRedis
 
 COMMAND = [sys.executable, "-m", "benchmarks"]
 TINY = ["--rounds", "1", "--scale", "0.01"]
@@ -31,9 +31,9 @@ def descendants(pid: int) -> set[int]:
     return children.union(*(descendants(child) for child in children))
 
 
-def run_tiny(subject: str, picture: Path, redis_url: str) -> dict[str, Any]:
+def run_tiny(subject: str, picture: Path, redis_url: str, *more: str) -> dict[str, Any]:
     """Its JSON; what is true of every subject is checked here."""
-    options = ["--json", "--picture", str(picture), "--redis", redis_url]
+    options = ["--json", "--picture", str(picture), "--redis", redis_url, *more]
     with redis.Redis.from_url(redis_url) as client:
         before = set(client.keys())
         done = subprocess.run([*COMMAND, subject, *TINY, *options], capture_output=True, text=True, timeout=150)
@@ -42,7 +42,8 @@ def run_tiny(subject: str, picture: Path, redis_url: str) -> dict[str, Any]:
     assert all(line.startswith("bench: ") for line in done.stderr.splitlines()), done.stderr
     assert picture.read_text("utf-8").startswith("<svg")
     document: dict[str, Any] = json.loads(done.stdout)
-    bars = {"locks": LOCKS, "turns": TURNS, "policies": POLICIES, "conversations": CONVERSATIONS}[subject]
+    all_bars = {"locks": LOCKS, "turns": TURNS, "policies": POLICIES, "conversations": CONVERSATIONS, "jobs": JOBS}
+    bars = all_bars[subject]
     assert set(document) == {*bars, "details", "versions", "machine", "date", "rounds", "seconds"}
     assert set(document["details"]) == set(bars)
     for name, details in document["details"].items():
@@ -113,6 +114,22 @@ def test_a_tiny_run_of_the_policies_has_every_figure_and_leaves_nothing_in_the_s
     assert sides["merge_overhead_vs_queue"] == {"inturn, burst of 20", "inturn, one message"}
     assert sides["turn_slowdown_with_watchers"] == {"inturn, 100 watchers", "inturn, no watcher"}
     assert sides["cluster_vs_single"] == {"inturn, 3 masters", "inturn, one server"}
+
+
+def test_a_tiny_run_of_the_jobs_has_every_figure_and_leaves_nothing_in_the_servers(
+    tmp_path: Path, redis_url: str, broker: Broker
+) -> None:
+    ports = f"{broker.port}:{broker.management_port}"
+    document = run_tiny("jobs", tmp_path / "jobs.svg", redis_url, "--rabbitmq", ports)
+    details = document["details"]
+    assert all(document[name] > 0 for name in JOBS)
+    assert document["job_p99_ms"] >= document["job_p50_ms"]
+    assert document["job_p99_ms_embedded"] >= document["job_p50_ms_embedded"]
+    peers = {"celery", "dramatiq", "taskiq", "faststream"}
+    assert {name for name in JOBS if details[name]["reached"] is not None} == {f"queue_vs_{peer}" for peer in peers}
+    assert {*peers, "taskiq-aio-pika", "redis-server", "rabbitmq-server"} <= set(document["versions"])
+    assert set(details["queue_vs_celery"]["medians_by_round"]) == {*peers, "inturn"}
+    assert not any(vhost.startswith("inturn-bench-") for vhost in broker.vhosts())
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import fields
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -249,7 +250,7 @@ def ids(shop: Shop) -> list[str]:
 def test_dead_lists_the_letters(buried: Shop) -> None:
     letters = buried.json("dead")["dead"]
     assert sorted(letter["id"] for letter in letters) == ["a", "b", "c"]
-    fields = {"key", "handler", "id", "body", "attempts", "accepted_at", "died_at", "errors"}
+    fields = {"key", "handler", "id", "body", "attempts", "accepted_at", "died_at", "expires_at", "errors"}
     assert [set(letter) for letter in letters] == [fields] * 3
     assert len(buried.json("dead", "--limit", "2")["dead"]) == 2
     code, out, _ = buried.say("dead")
@@ -273,6 +274,8 @@ def test_dead_shows_one_whole(buried: Shop) -> None:
     assert out.startswith("message 'a' of handler 'order' in lane 'user:1'\n")
     assert '"how": "stop"' in out
     assert "attempt 1 at " in out
+    week = datetime.fromtimestamp(letter["died_at"]) + timedelta(days=7)
+    assert f"\nexpires {week:%Y-%m-%d}" in out
     assert "Traceback (most recent call last):" in out
     assert 'raise Stop("it is \\x1b[31mbroken")' in out
     assert any(len(line) > 90 for line in out.splitlines()), "a traceback is not broken into the terminal's width"

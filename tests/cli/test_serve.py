@@ -9,13 +9,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from inturn.cli.main import main
-from inturn.cli.serve import _listening
+from inturn.cli.serve import _listening, _who
+from inturn.http.signatures import new_secret
+from inturn.jobs.transport import JOB, WEBHOOK
+from inturn.lanes import worker
 from inturn.lanes.runtime import Runtime
 from inturn.lanes.worker import Worker
-from inturn.web import lifecycle
 from tests.acceptance.served import Served
 from tests.cli.conftest import Captured, one_sentence
 
@@ -32,7 +35,23 @@ def refused(captured: Captured, code: int, *words: str) -> str:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
 def test_without_keys_it_serves_this_machine_alone(capsys: Captured, host: str) -> None:
     told = refused(capsys, 2, "--host", host, "--port", "0")
-    assert "there are no API keys: set INTURN_API_KEYS_FILE or INTURN_API_KEYS, or listen on 127.0.0.1" in told
+    assert "there are no API keys: set INTURN_API_KEYS_FILE or INTURN_API_KEYS, or" in told
+    assert "or listen on 127.0.0.1" in told
+
+
+def test_secrets_of_call_backs_are_no_keys(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INTURN_WEBHOOK_SECRETS", new_secret())
+    assert "there are no API keys" in refused(capsys, 2, "--host", "0.0.0.0", "--port", "0")
+
+
+@pytest.mark.parametrize("name", ["INTURN_SERVICE_KEYS", "INTURN_WEBHOOK_SECRETS"])
+def test_a_wrong_secret_is_told_at_the_start_without_showing_it(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, "hunter2")
+    told = refused(capsys, 2, "--port", "0")
+    assert f"{name}: entry 1: " in told
+    assert "hunter2" not in told
 
 
 def test_with_keys_it_may_be_reached_from_elsewhere(tmp_path: Path) -> None:
@@ -45,6 +64,32 @@ def test_with_keys_it_may_be_reached_from_elsewhere(tmp_path: Path) -> None:
         assert served.terminate() == 0
     finally:
         served.end()
+
+
+def test_the_keys_of_services_are_counted_and_suffice(tmp_path: Path) -> None:
+    served = Served(tmp_path, "--host", "0.0.0.0", INTURN_SERVICE_KEYS=f"{KEY},{KEY}2")
+    try:
+        assert "agent offline, 2 service keys: serves services only)" in served.line
+        asked = httpx.get(f"{served.url}/api/v1/nothing", headers={"x-request-id": "from-a-test"}, trust_env=False)
+        assert (asked.status_code, asked.headers["x-request-id"]) == (401, "from-a-test")
+        key = {"authorization": f"Bearer {KEY}"}
+        assert httpx.get(f"{served.url}/metrics", headers=key, trust_env=False).status_code == 200
+        assert served.terminate() == 0
+    finally:
+        served.end()
+
+
+@pytest.mark.parametrize(
+    ("keys", "services", "who"),
+    [
+        (0, 0, 'no API keys: serves this machine only, as user "local"'),
+        (1, 0, "1 API key"),
+        (2, 1, "2 API keys and 1 service key"),
+        (0, 1, "1 service key: serves services only"),
+    ],
+)
+def test_the_first_line_says_who_may_call(keys: int, services: int, who: str) -> None:
+    assert _who(keys, services) == who
 
 
 def test_a_port_in_use_is_told_in_one_sentence(capsys: Captured) -> None:
@@ -80,12 +125,13 @@ def test_how_many_turns_run_at_once_can_be_said(monkeypatch: pytest.MonkeyPatch,
     asked: list[int] = []
 
     class Noticed(Worker):
-        def __init__(self, runtime: Runtime, concurrency: int, grace_s: float) -> None:
-            asked.append(concurrency)
-            super().__init__(runtime, concurrency, grace_s)
-            os.kill(os.getpid(), signal.SIGTERM)  # that was all
+        def __init__(self, runtime: Runtime, concurrency: int, grace_s: float, only: set[str]) -> None:
+            super().__init__(runtime, concurrency, grace_s, only)
+            if JOB not in only and WEBHOOK not in only:  # those have a number of their own
+                asked.append(concurrency)
+                os.kill(os.getpid(), signal.SIGTERM)  # that was all
 
-    monkeypatch.setattr(lifecycle, "Worker", Noticed)
+    monkeypatch.setattr(worker, "Worker", Noticed)
     monkeypatch.setenv("INTURN_CONCURRENCY", "7")
     words = ["serve", "--url", f"sqlite:///{tmp_path / 'x.db'}", "--port", "0"]
     assert main(words) == 0

@@ -95,7 +95,7 @@ async def test_it_works_until_a_signal_and_ends_with_code_0(
         worker.kill()
         worker.communicate()
     assert (worker.returncode, out) == (0, "")
-    assert "worker begins handlers=order concurrency=3" in err
+    assert " INFO inturn.worker - worker begins handlers=order concurrency=3" in err
     assert "worker ends: 0 turns were handed back" in err
     assert "Traceback" not in err
 

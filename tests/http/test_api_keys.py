@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import hmac
 import os
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from inturn.errors import SettingsError
 from inturn.http import api_keys
 from inturn.http.api_keys import ApiKeys, CurrentKeys, load_keys
-from inturn.http.caller import Caller
+from inturn.http.caller import SERVICE, Caller
 from inturn.settings import Settings, load_settings
 from inturn.visitors.message import LaneKind, lane_name
 
@@ -53,7 +54,10 @@ def test_without_any_there_are_none() -> None:
     [
         (f"{ONE} ada", "it has 2 parts"),
         (ONE, "it has 1 part"),
-        (f"{ONE} ada acme more", "it has 4 parts"),
+        (f"{ONE} ada acme more", "the fourth word is a role, and admin is the only one"),
+        (f"{ONE} ada acme Admin", "the fourth word is a role, and admin is the only one"),
+        (f"{ONE} ada acme {TWO}x", "the fourth word is a role, and admin is the only one"),
+        (f"{ONE} ada acme admin more", "may have the role admin after them; it has 5 parts"),
         ("hunter2 ada acme", "at least 16"),
         (f"{ONE}é ada acme", "printable ASCII"),
         (f"{ONE} a:da acme", "the user must have"),
@@ -69,7 +73,92 @@ def test_a_wrong_line_is_named_and_its_key_is_not_shown(tmp_path: Path, line: st
     assert told.startswith(f"{tmp_path / 'keys'}:3: ")
     assert why in told
     assert ONE not in told
+    assert TWO not in told
     assert "hunter2" not in told
+
+
+def test_a_key_may_have_the_role_admin_in_both_places(tmp_path: Path) -> None:
+    keys = of_file(
+        tmp_path, f"{ONE} ada acme admin\n{TWO} ada acme\n", api_keys=f"{THREE}:eve:other:admin,{THREE}4:eve:other"
+    )
+    assert len(keys) == 4
+    assert keys.caller(ONE) == Caller("ada", "acme", is_admin=True)
+    assert keys.caller(TWO) == Caller("ada", "acme"), "the role is one of the key, not of the user"
+    assert keys.caller(THREE) == Caller("eve", "other", is_admin=True)
+    assert keys.caller(f"{THREE}4") == Caller("eve", "other")
+    with pytest.raises(SettingsError, match="INTURN_API_KEYS: entry 1: the fourth word is a role"):
+        load_keys(Settings(api_keys=f"{ONE}:ada:acme:root"))
+
+
+def test_services_have_keys_of_their_own_and_are_no_users(tmp_path: Path) -> None:
+    keys = of_file(tmp_path, f"{ONE} service service\n", service_keys=f"{TWO}, {THREE}")
+    assert (len(keys), keys.services) == (1, 2)
+    assert keys.caller(TWO) == keys.caller(THREE) == SERVICE
+    assert keys.caller(ONE) == Caller("service", "service") != SERVICE
+    assert not SERVICE.is_user
+    assert not SERVICE.is_admin
+    assert keys.caller(f"{TWO}, {THREE}") is None
+    assert TWO not in repr(vars(keys)) + repr(Settings(service_keys=TWO))
+
+
+def test_every_key_is_compared_also_after_a_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or the time that it takes would tell which one is nearly right."""
+    keys = load_keys(Settings(api_keys=f"{ONE}:ada:acme", service_keys=f"{TWO},{THREE}"))
+    compared: list[bytes] = []
+    compare = hmac.compare_digest
+
+    def noticed(one: bytes, other: bytes) -> bool:
+        compared.append(one)
+        return compare(one, other)
+
+    monkeypatch.setattr(hmac, "compare_digest", noticed)
+    for given in (ONE, TWO, THREE, "nobody"):
+        compared.clear()
+        keys.caller(given)
+        assert len(set(compared)) == 3
+
+
+@pytest.mark.parametrize(
+    ("services", "why"),
+    [
+        (f"{TWO},hunter2", "INTURN_SERVICE_KEYS: entry 2: the key must have at least 16"),
+        (f"{TWO},", "INTURN_SERVICE_KEYS: entry 2: the key must have at least 16"),
+        (f"{TWO}\u00e9", "INTURN_SERVICE_KEYS: entry 1: the key must have at least 16 printable ASCII characters"),
+        (f"{TWO} {THREE}", "INTURN_SERVICE_KEYS: entry 1: the key must have at least 16 printable ASCII characters"),
+        (f"{TWO},{TWO}", "INTURN_SERVICE_KEYS: entry 2: the key is already listed above"),
+        (f"{TWO},{ONE}", "INTURN_API_KEYS: entry 1: the key is a service key too; make another"),
+    ],
+)
+def test_a_wrong_service_key_is_named_and_not_shown(services: str, why: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        CurrentKeys(Settings(api_keys=f"{ONE}:ada:acme", service_keys=services))
+    assert str(caught.value).startswith(why)
+    for key in (ONE, TWO, THREE, "hunter2"):
+        assert key not in str(caught.value)
+
+
+def test_service_keys_alone_make_a_server_that_needs_keys() -> None:
+    keys = CurrentKeys(Settings(service_keys=TWO))
+    assert keys.are_needed
+    assert (len(keys), keys.services) == (0, 1)
+    assert keys.caller(TWO) == SERVICE
+    assert not CurrentKeys(Settings()).are_needed
+
+
+def test_a_file_cannot_take_over_the_key_of_a_service_later(
+    tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "keys"
+    path.write_text(f"{ONE} ada acme\n")
+    keys = CurrentKeys(Settings(api_keys_file=str(path), service_keys=TWO))
+    path.write_text(f"{ONE} ada acme\n{TWO} mallory acme admin\n")
+    clock.at += api_keys.LOOK_S
+    assert keys.caller(TWO) == SERVICE
+    assert "keys:2: the key is a service key too" in caplog.text
+    path.write_text("")
+    clock.at += api_keys.LOOK_S
+    assert (keys.caller(ONE), keys.caller(TWO)) == (None, SERVICE)
+    assert "only services may call until it does" in caplog.text
 
 
 @pytest.mark.parametrize("tenant", ["a" * 64, "ACME_eu-1.example", "."])
@@ -217,6 +306,26 @@ async def test_a_key_counts_as_withdrawn_only_if_it_no_longer_belongs_to_its_cal
     assert (ada.done(), bob.done()) == (True, False)
     await changed("")
     assert bob.done()
+
+
+@pytest.mark.parametrize(("before", "after"), [(" admin", ""), ("", " admin")], ids=["withdrawn", "given"])
+async def test_a_key_whose_role_changes_counts_as_withdrawn(
+    tmp_path: Path, clock: Clock, before: str, after: str
+) -> None:
+    path = tmp_path / "keys"
+    path.write_text(f"{ONE} ada acme{before}\n")
+    keys = CurrentKeys(Settings(api_keys_file=str(path), service_keys=TWO))
+    was = keys.caller(ONE)
+    assert was is not None
+    ada, service = (asyncio.create_task(keys.withdrawn(key, who)) for key, who in ((ONE, was), (TWO, SERVICE)))
+    await asyncio.sleep(0)
+    path.write_text(f"# another length\n{ONE} ada acme{after}\n")
+    clock.at += api_keys.LOOK_S
+    assert keys.caller(ONE) == Caller("ada", "acme", is_admin=bool(after))
+    async with asyncio.timeout(20):
+        await ada
+    assert not service.done()
+    service.cancel()
 
 
 def test_a_key_withdrawn_while_the_file_could_not_be_read_is_withdrawn_later(

@@ -7,9 +7,13 @@ from pathlib import Path
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
 from inturn.http import api_keys
-from inturn.http.auth import is_loopback, is_loopback_name, is_own
+from inturn.http.auth import MAX_ESCAPES, _plain, is_loopback, is_loopback_name, is_own, scope_of
+from inturn.http.caller import LOCAL, SERVICE, Caller
+from inturn.http.signatures import Secrets, new_secret, sign
+from tests.http.doors import AT, ROOT_KEY, SECRETS, SERVICE_KEY, UNPROVED, WEBHOOKS, client_of, doors, knock, with_key
 from tests.http.site import ADA_KEY, BOB_KEY, KEYS, Site, opened, problem
 from tests.waiting import until
 
@@ -204,3 +208,235 @@ async def test_the_event_stream_of_a_withdrawn_key_ends_without_another_request(
         path.write_text("")
         async with asyncio.timeout(20):
             await streams[1].task
+
+
+OPEN_TO_SERVICES = {"/api/v1/capabilities/{name}", "/api/v1/jobs/{job_id}", "/api/v1/jobs/{job_id}/events"}
+"""The routes of the whole app that say so."""
+
+
+@pytest.mark.parametrize(
+    ("path", "opened_by"),
+    [
+        ("/api/v1/user", {ADA_KEY, ROOT_KEY}),
+        ("/api/v1/either", {ADA_KEY, ROOT_KEY, SERVICE_KEY}),
+        ("/api/v1/service", {SERVICE_KEY}),
+        ("/api/v1/admin/admin", {ROOT_KEY}),
+        ("/api/v1/operator", {ROOT_KEY}),
+        ("/api/v1/admin/forgotten", {ROOT_KEY}),
+        ("/api/v1/administrators", {ADA_KEY, ROOT_KEY, SERVICE_KEY}),
+    ],
+)
+async def test_a_route_opens_to_those_that_it_names_and_to_nobody_else(path: str, opened_by: set[str]) -> None:
+    async with client_of(doors(**SECRETS)) as client:
+        for key in (ADA_KEY, ROOT_KEY, SERVICE_KEY):
+            answer = await client.get(path, headers=with_key(key))
+            if key in opened_by:
+                assert answer.status_code == 200, answer.text
+            else:
+                problem(answer, 403, "not-allowed")
+        for wrong in (None, "nobody-0123456789"):
+            problem(await client.get(path, headers=with_key(wrong)), 401, "not-authenticated")
+
+
+async def test_a_service_is_nobody_of_a_tenant() -> None:
+    async with client_of(doors(**SECRETS)) as client:
+        told = (await client.get("/api/v1/either", headers=with_key(SERVICE_KEY))).json()
+        assert told == {"user": "service", "tenant": ""}
+
+
+async def test_a_service_reaches_no_route_of_users_in_the_whole_app(sqlite_url: str, namespace: str) -> None:
+    async with opened(sqlite_url, namespace, api_keys=KEYS, service_keys=SERVICE_KEY) as site:
+        asked = [
+            (method, path.replace("{", "").replace("}", ""))
+            for path, operations in site.api.openapi()["paths"].items()
+            for method in operations
+            if path.startswith("/api/") and path not in OPEN_TO_SERVICES
+        ]
+        assert len(asked) > 10
+        for method, path in asked:
+            body = None if method == "get" else {"text": "x"}
+            answer = await site.client.request(method, path, json=body, headers=with_key(SERVICE_KEY))
+            problem(answer, 403, "not-allowed")
+        assert (await site.client.get("/metrics", headers=with_key(SERVICE_KEY))).status_code == 200
+        assert await site.turns.lanes.list() == []
+
+
+async def test_without_service_keys_services_have_no_door() -> None:
+    async with client_of(doors(api_keys=SECRETS["api_keys"])) as client:
+        problem(await client.get("/api/v1/service", headers=with_key(SERVICE_KEY)), 401, "not-authenticated")
+        for key in (ADA_KEY, ROOT_KEY):
+            problem(await client.get("/api/v1/service", headers=with_key(key)), 403, "not-allowed")
+
+
+async def test_with_service_keys_alone_nobody_else_may_call_not_even_from_this_machine() -> None:
+    async with client_of(doors(service_keys=f"{SERVICE_KEY},{SERVICE_KEY}-next")) as client:
+        for path in ("/api/v1/user", "/api/v1/either", "/api/v1/service", "/api/v1/admin/admin", "/metrics"):
+            problem(await client.get(path), 401, "not-authenticated")
+        for key in (SERVICE_KEY, f"{SERVICE_KEY}-next"):
+            assert (await client.get("/api/v1/service", headers=with_key(key))).status_code == 200
+
+
+async def test_without_keys_the_local_caller_may_do_everything() -> None:
+    async with client_of(doors()) as client:
+        for path in ("/api/v1/user", "/api/v1/either", "/api/v1/service", "/api/v1/admin/admin"):
+            assert (await client.get(path)).json() == {"user": "local", "tenant": "local"}
+        problem(await client.get("/api/v1/admin/admin", headers={"host": "evil.example.com"}), 421, "not-this-host")
+
+
+ADMIN_SPELLINGS = [
+    "/api/v1/admin", "/api/v1/admin/", "/api/v1/admin/nothing", "/api/v1/admin/forgotten/", "//api/v1/admin/forgotten",
+    "/api//v1/admin/forgotten", "/api/v1//admin/forgotten", "/api/v1/./admin/forgotten", "/api/v1/x/../admin/forgotten",
+    "/api/v1/admin/x/../forgotten", "/api/v1/%61dmin/forgotten", "/api/v1/%2e/admin/forgotten",
+    "/api/v1/x/%2E%2e/admin/forgotten", "/api/v1/x/%2e%2e%2fadmin", "/api/v1/%2561dmin/forgotten", "/api%2fv1%2fadmin",
+    "/api/v1/admin%2fforgotten", "/api/v1/admin%5cforgotten", "/api/v1%5cadmin/x", "/api/v1/admin;x=1/forgotten",
+    "/API/v1/Admin/forgotten", "/everything/../api/v1/admin/forgotten", "/api/v1/admin%20/forgotten",
+    "/../api/v1/admin",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ADMIN_SPELLINGS)
+async def test_no_spelling_of_a_path_of_the_admin_slips_past(path: str) -> None:
+    api = doors(**SECRETS)
+    for method in ("GET", "HEAD", "POST", "OPTIONS", "BREW"):
+        for key in (ADA_KEY, SERVICE_KEY):
+            call = await knock(api, path, with_key(key), method)
+            assert (call.status, call.problem()) == (403, "not-allowed")
+        assert (await knock(api, path, {}, method)).problem() == "not-authenticated"
+    assert (await knock(api, path, with_key(ROOT_KEY))).status in (200, 404)
+
+
+@pytest.mark.parametrize("path", ["/api/v1/administrators", "/api/v1/user/admin", "/api/v1/admi%6e%73", "/admin/x"])
+async def test_what_only_looks_like_a_path_of_the_admin_is_none(path: str) -> None:
+    async with client_of(doors(**SECRETS)) as client:
+        assert (await client.get(path, headers=with_key(ADA_KEY))).status_code in (200, 404)
+
+
+def test_a_path_that_is_escaped_over_and_over_is_not_read_to_its_end() -> None:
+    """Each reading would make it shorter by two characters only, and take as long as the path."""
+    assert _plain("/api/v1/%252561dmin") == "/api/v1/admin"
+    assert _plain(f"/api/v1/%{'25' * 30_000}61dmin") == f"/api/v1/%{'25' * (30_000 - MAX_ESCAPES)}61dmin"
+
+
+@pytest.mark.parametrize("prefix", ["/ai", "/api", "/a", "/m"])
+async def test_mounted_elsewhere_it_guards_the_same_paths(prefix: str) -> None:
+    """Also where the prefix is the beginning of a word of ours."""
+    outer = FastAPI()
+    outer.mount(prefix, doors(**SECRETS))
+    async with client_of(outer) as client:
+        for path in ("/api/v1/admin/forgotten", "/api/v1//admin/forgotten"):
+            problem(await client.get(prefix + path, headers=with_key(ADA_KEY)), 403, "not-allowed")
+            problem(await client.get(prefix + path), 401, "not-authenticated")
+        assert (await client.get(f"{prefix}/api/v1/admin/forgotten", headers=with_key(ROOT_KEY))).status_code == 200
+
+
+@pytest.mark.parametrize("prefix", ["", "/a", "/m", "/ai"])
+async def test_a_prefix_that_the_path_does_not_have_hides_nothing(prefix: str) -> None:
+    """Some servers pass the prefix on and leave it out of the path."""
+    api = doors(**SECRETS)
+    call = await knock(api, "/api/v1/admin/forgotten", with_key(ADA_KEY), prefix=prefix)
+    assert (call.status, call.problem()) == (403, "not-allowed")
+    assert (await knock(api, "/api/v1/administrators", {}, prefix=prefix)).problem() == "not-authenticated"
+
+
+async def test_the_event_stream_of_a_withdrawn_role_ends(
+    sqlite_url: str, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_keys, "LOOK_S", 0.01)
+    path = tmp_path / "keys"
+    path.write_text(f"{ADA_KEY} ada acme admin\n{BOB_KEY} bob acme admin\n")
+    async with opened(sqlite_url, namespace, api_keys_file=str(path)) as site:
+        body = {"conversation_id": "c", "project_id": "p", "message_id": "m", "text": "hi"}
+        sent = await site.client.post("/api/v1/visitors/v/messages", json=body, headers=with_key(ADA_KEY))
+        assert sent.status_code == 202
+        keys = [(b"authorization", f"Bearer {key}".encode()) for key in (ADA_KEY, BOB_KEY)]
+        streams = [site.call("/api/v1/conversations/c/events", b"", "GET", key) for key in keys]
+        for stream in streams:
+            await stream.some_sent.wait()
+            assert stream.status == 200
+        path.write_text(f"{ADA_KEY} ada acme\n{BOB_KEY} bob acme admin\n")
+        async with asyncio.timeout(20):
+            await streams[0].task
+        assert not streams[1].task.done()
+        path.write_text("")
+        async with asyncio.timeout(20):
+            await streams[1].task
+
+
+def test_idempotency_keys_belong_to_a_user_whatever_the_role_and_services_have_theirs() -> None:
+    def owner(who: Caller | None) -> str | None:
+        return scope_of({"inturn.caller": who})
+
+    assert owner(Caller("ada", "acme")) == owner(Caller("ada", "acme", is_admin=True))
+    others = [Caller("service", "service"), Caller("service", "acme"), LOCAL, LOCAL.in_lanes]
+    assert owner(SERVICE)
+    assert owner(SERVICE) not in map(owner, others)
+    assert owner(None) is None
+
+
+SECRET = new_secret()
+
+
+def signed(body: bytes = b"{}", secret: str = SECRET, at: int = AT) -> dict[str, str]:
+    return sign(Secrets([secret]), "job-7", at, body)
+
+
+async def test_a_signed_path_takes_no_key_but_a_signature() -> None:
+    async with client_of(doors(**SECRETS, webhook_secrets=f"{new_secret()},{SECRET}")) as client:
+        for key in (None, ADA_KEY, SERVICE_KEY, "nobody-0123456789"):
+            answer = await client.post(WEBHOOKS, content=b"{}", headers={**signed(), **with_key(key)})
+            assert (answer.status_code, answer.json()) == (200, "{}")
+        for key in (None, ADA_KEY, ROOT_KEY, SERVICE_KEY):
+            problem(await client.post(WEBHOOKS, content=b"{}", headers=with_key(key)), 401, "bad-signature")
+
+
+async def test_a_forged_changed_or_late_call_back_is_refused() -> None:
+    async with client_of(doors(**SECRETS, webhook_secrets=SECRET)) as client:
+        for body, headers in (
+            (b"[]", signed()),
+            (b"{}", signed(secret=new_secret())),
+            (b"{}", signed(at=AT - 301)),
+            (b"{}", signed(at=AT + 301)),
+            (b"{}", signed() | {"webhook-id": "job-8"}),
+            (b"{}", signed() | {"webhook-timestamp": str(AT + 1)}),
+        ):
+            problem(await client.post(WEBHOOKS, content=body, headers=headers), 401, "bad-signature")
+
+
+@pytest.mark.parametrize(
+    "path", [f"{WEBHOOKS}/", f"{WEBHOOKS}/x", "/api/v1//webhooks", "/api/v1/Webhooks", f"/x/..{WEBHOOKS}"]
+)
+async def test_only_the_exact_path_is_open_to_signatures(path: str) -> None:
+    api = doors(**SECRETS, webhook_secrets=SECRET)
+    assert (await knock(api, path, signed(), "POST")).problem() == "not-authenticated"
+    assert (await knock(api, WEBHOOKS, signed(), "POST")).status == 200
+
+
+@pytest.mark.parametrize("keys", [SECRETS, {"service_keys": SERVICE_KEY}], ids=["keys", "service keys alone"])
+async def test_with_keys_and_without_a_secret_a_signed_path_is_closed(keys: dict[str, str]) -> None:
+    """503: the sender tries again until the secret is set. After a 401 it would give up."""
+    async with client_of(doors(**keys)) as client:
+        for key in (None, ADA_KEY, ROOT_KEY, SERVICE_KEY):
+            for path in (WEBHOOKS, UNPROVED):
+                answer = await client.post(path, content=b"{}", headers={**signed(), **with_key(key)})
+                problem(answer, 503, "no-webhook-secret")
+
+
+async def test_without_keys_a_signed_path_is_for_this_machine_alone() -> None:
+    kinds: list[dict[str, str]] = [{}, {"webhook_secrets": SECRET}]
+    for secrets in kinds:
+        async with client_of(doors(**secrets)) as client:
+            assert (await client.post(WEBHOOKS, content=b"{}", headers=signed())).status_code == 200
+            rebound, foreign = {"host": "evil.example.com"}, {"origin": "https://evil.example.com"}
+            problem(await client.post(WEBHOOKS, content=b"{}", headers=signed() | rebound), 421, "not-this-host")
+            problem(await client.post(WEBHOOKS, content=b"{}", headers=signed() | foreign), 403, "cross-origin")
+            unsigned = await client.post(WEBHOOKS, content=b"{}")
+            assert unsigned.status_code == (401 if secrets else 200), "a secret that is set counts here too"
+
+
+async def test_the_route_itself_is_closed_where_nothing_stands_before_it() -> None:
+    """Nobody may be the local caller by default."""
+    api = doors()
+    api.user_middleware.clear()
+    async with client_of(api) as client:
+        problem(await client.post(WEBHOOKS, content=b"{}", headers=signed()), 503, "no-webhook-secret")
+        problem(await client.get("/api/v1/admin/admin"), 401, "not-authenticated")

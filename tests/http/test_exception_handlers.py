@@ -71,6 +71,13 @@ TOLD: list[tuple[BaseException, Told]] = [
     (errors.Stop("hunter2"), (503, "message-failed")),
     (TimeoutError("hunter2"), (503, "outcome-unknown")),
     (invalid(), (503, "state-mismatch")),
+    (errors.UnknownCapability("x", ["y"]), (404, "unknown-capability")),
+    (errors.InputRefused("hunter2"), (400, "input-refused")),
+    (errors.VagueInput("It is not clear what to do.", ["Pay the rent"]), (400, "vague-input")),
+    (errors.UnknownJob("j"), (404, "unknown-job")),
+    (errors.BrokerUnavailable("hunter2"), (503, "broker-unavailable")),
+    (errors.BrokerFull("hunter2"), (503, "broker-unavailable")),
+    (errors.QueueMismatch("hunter2"), (503, "broker-unavailable")),
     (errors.ArgumentError("text", "must not be blank"), (422, "invalid-request")),
     (errors.ArgumentTypeError("busy", "must be text", 3), (422, "invalid-request")),
 ]
@@ -78,7 +85,7 @@ TOLD: list[tuple[BaseException, Told]] = [
 OURS: set[type[errors.InTurnError]] = {
     errors.InTurnError, errors.SettingsError, errors.MissingExtra, errors.DefinitionError, errors.LockError,
     errors.LockMismatch, errors.AlreadyHeld, errors.NotHeld, errors.ConversationError, errors.LaneError,
-    errors.UnknownHandler, errors.HandlerSignal, errors.Apart,
+    errors.UnknownHandler, errors.HandlerSignal, errors.Apart, errors.CapabilityError,
 }  # fmt: skip
 
 

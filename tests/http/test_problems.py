@@ -105,6 +105,7 @@ def test_a_description_shows_each_problem_under_its_status() -> None:
     assert set(described[403]["content"]["application/problem+json"]["examples"]) == {
         "card-not-allowed",
         "cross-origin",
+        "not-allowed",
     }
     assert "headers" not in described[403]
 

@@ -13,6 +13,7 @@ from inturn import InTurn, StoreUnavailable, Turn
 from inturn.process import heartbeat
 from inturn.settings import Settings
 from inturn.store.redis.store import RedisStore
+from inturn.testing import drain
 from tests.lanes.workbench import apart, working
 from tests.redis_keys import keys_like
 from tests.store.redis.peers import RedisPeer
@@ -239,3 +240,67 @@ async def test_the_heartbeat_does_not_wait_for_sends_that_it_brings(
 
         await until(beats_go_on)
     assert brought == [(0, 1)], "one at a time on each way"
+
+
+async def test_what_a_dead_letter_sends_arrives_once_though_its_death_was_lost_and_it_dies_again(
+    parted: InTurn, redis_url: str, namespace: str
+) -> None:
+    (source,), (target,) = keys_in(parted, 0, 1, "s"), keys_in(parted, 1, 1, "t")
+    ran: list[str] = []
+
+    def on_dead(turn: Turn[Any], error: Exception) -> None:
+        turn.send("mail", f"{turn.body}: {error}", key=target)
+
+    @parted.handler("order", key=source, attempts=1, on_dead=on_dead)
+    async def order(turn: Turn[Any]) -> None:
+        ran.append("order")
+        raise ValueError("no")
+
+    @parted.handler("mail")
+    async def mail(turn: Turn[Any]) -> None:
+        ran.append(turn.body)
+
+    async with redis.asyncio.Redis.from_url(redis_url) as client:
+        copy = Copy(client, namespace, 0)
+        await parted.submit("order", "book", message_id="m")
+        await copy.take()
+        await drain(parted)
+        assert ran == ["order", "book: no"]
+        await copy.put_back()
+        await drain(parted)
+        assert ran == ["order", "book: no", "order"]
+        assert len(await parted.dead_letters.list()) == 1
+        assert await parted.dead_letters.replay(source, "order", "m")
+        await drain(parted)
+    assert ran == ["order", "book: no", "order", "order", "book: no"], "a replay is another life"
+
+
+async def test_a_message_whose_death_was_lost_may_be_committed_and_what_it_sends_then_arrives_too(
+    parted: InTurn, redis_url: str, namespace: str
+) -> None:
+    """The two are not the same message: one would be taken for the other, and be lost."""
+    (source,), (target,) = keys_in(parted, 0, 1, "s"), keys_in(parted, 1, 1, "t")
+    mails: list[str] = []
+
+    def on_dead(turn: Turn[Any], error: Exception) -> None:
+        turn.send("mail", "failed", key=target)
+
+    @parted.handler("order", key=source, attempts=1, on_dead=on_dead)
+    async def order(turn: Turn[Any]) -> None:
+        if not mails:
+            raise ValueError("no")
+        turn.send("mail", "done", key=target)
+
+    @parted.handler("mail")
+    async def mail(turn: Turn[Any]) -> None:
+        mails.append(turn.body)
+
+    async with redis.asyncio.Redis.from_url(redis_url) as client:
+        copy = Copy(client, namespace, 0)
+        await parted.submit("order", 1)
+        await copy.take()
+        await drain(parted)
+        assert mails == ["failed"]
+        await copy.put_back()
+        await drain(parted)
+    assert mails == ["failed", "done"]

@@ -11,6 +11,7 @@ import pytest
 
 from inturn import InTurn, SettingsError, Turn
 from inturn.lanes import worker as worker_module
+from inturn.lanes.worker import WorkerPool
 from inturn.settings import Settings
 from inturn.store.lane import Claimed, NotAsked
 from inturn.store.views import LaneList
@@ -540,3 +541,44 @@ async def test_a_turn_whose_task_never_began_is_handed_back(app: InTurn) -> None
     worker.start(given).cancel()
     info = await until_status(app, "k", "ready")
     assert info.messages[0].attempts == 0
+
+
+async def test_a_worker_for_some_handlers_leaves_the_others_alone(app: InTurn) -> None:
+    ran: list[str] = []
+    for name in ("mine", "theirs"):
+
+        @app.handler(name)
+        async def run(turn: Turn[None], name: str = name) -> None:
+            ran.append(name)
+
+    await app.submit("theirs", {}, key="k1")
+    await app.submit("mine", {}, key="k2")
+    pool = WorkerPool(app.runtime, 4, 10.0, {"mine"})
+    pool.start()
+    await until(lambda: ran == ["mine"])
+    lanes = {lane.key: lane.is_unhandled for lane in await app.lanes.list()}
+    assert lanes == {"k1": True}
+    other = WorkerPool(app.runtime, 4, 10.0, {"theirs"})
+    other.start()
+    await until(lambda: ran == ["mine", "theirs"])
+    found = {row.name: row.workers for row in (await app.process.store.lanes(0)).handlers}
+    assert found == {"mine": 1, "theirs": 1}  # the process runs both, whoever asked last
+    assert all([await pool.stop(10), await other.stop(10)])
+
+
+async def test_a_pool_that_stops_says_whether_its_turns_had_time(app: InTurn) -> None:
+    began = asyncio.Event()
+
+    @app.handler("slow")
+    async def slow(turn: Turn[None]) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    await app.submit("slow", {}, key="k")
+    pool = WorkerPool(app.runtime, 1, 600.0)
+    pool.start()
+    await began.wait()
+    pool.begin_to_stop()
+    pool.begin_to_stop()  # a second time: nobody waits for it
+    assert await pool.stop(20) is False
+    assert (await app.lanes.inspect("k")).waiting == 1

@@ -4,12 +4,15 @@ No server that already runs is used or touched. Every private server ends with t
 that process is killed.
 """
 
+from tests.servers.broker import Broker
 from tests.servers.cluster import ClusterNode, PrivateCluster
 from tests.servers.program import MissingProgram
+from tests.servers.rabbitmq import PrivateRabbitMQ
 from tests.servers.redis import PrivateRedis
 from tests.servers.sentinels import PrivateSentinels
 from tests.servers.server import ServerFailed, free_port
 
 __all__ = [
-    "ClusterNode", "MissingProgram", "PrivateCluster", "PrivateRedis", "PrivateSentinels", "ServerFailed", "free_port",
+    "Broker", "ClusterNode", "MissingProgram", "PrivateCluster", "PrivateRabbitMQ", "PrivateRedis", "PrivateSentinels",
+    "ServerFailed", "free_port",
 ]  # fmt: skip

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ from tests.servers.last_command import LastCommand
 
 COMPOSE_FILE = Path(__file__).parents[2] / "docker-compose.yml"
 POLICY = Path("/usr/sbin/policy-rc.d")
+RABBITMQ = Path("/usr/lib/rabbitmq")
+"""Where Debian's package, and RabbitMQ's own, have the scripts that start it without changing the user."""
 CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 """The headless shell is the same engine without a window system, at half the processor time."""
 
@@ -33,8 +36,8 @@ class MissingProgram(InTurnError):
 class Program(Protocol):
     """How a server is started and signalled."""
 
-    def command(self, name: str, folder: Path, port: int) -> list[str]:
-        """What to run; the server's own arguments follow."""
+    def command(self, name: str, folder: Path, ports: Sequence[int], environment: Mapping[str, str]) -> list[str]:
+        """What to run; the server's own arguments follow. The ports are the ones on which the server will listen."""
         ...
 
     def signal(self, name: str, pid: int, signal: int) -> str:
@@ -49,13 +52,16 @@ class Program(Protocol):
 
 @dataclass(frozen=True)
 class Local:
-    """A program of this machine."""
+    """A program of this machine. If it is given an environment, it sees nothing of ours but where programs are."""
 
     path: str
     bind: str = "127.0.0.1"
 
-    def command(self, name: str, folder: Path, port: int) -> list[str]:
-        return [self.path]
+    def command(self, name: str, folder: Path, ports: Sequence[int], environment: Mapping[str, str]) -> list[str]:
+        if not environment:
+            return [self.path]
+        seen = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", **environment}
+        return ["env", "-i", *(f"{key}={value}" for key, value in seen.items()), self.path]
 
     def signal(self, name: str, pid: int, signal: int) -> str:
         return f"kill -{int(signal)} {pid}"
@@ -69,12 +75,15 @@ class Compose:
     program: str
     bind: str = "0.0.0.0"
 
-    def command(self, name: str, folder: Path, port: int) -> list[str]:
+    def command(self, name: str, folder: Path, ports: Sequence[int], environment: Mapping[str, str]) -> list[str]:
         compose = ["docker", "compose", "--file", str(COMPOSE_FILE), "--project-name", name]
         run = ["run", "--rm", "--no-TTY", "--no-deps", "--name", name]
         user = ["--user", f"{os.getuid()}:{os.getgid()}"]
-        reach = ["--volume", f"{folder}:{folder}", "--publish", f"127.0.0.1:{port}:{port}"]
-        return [*compose, *run, *user, *reach, self.service, self.program]
+        told = [text for key, value in environment.items() for text in ("--env", f"{key}={value}")]
+        reach = ["--volume", f"{folder}:{folder}"]
+        for port in ports:
+            reach += ["--publish", f"127.0.0.1:{port}:{port}"]
+        return [*compose, *run, *user, *told, *reach, self.service, self.program]
 
     def signal(self, name: str, pid: int, signal: int) -> str:
         return shlex.join(["docker", "kill", "--signal", str(int(signal)), name])
@@ -82,13 +91,12 @@ class Compose:
 
 def find_redis() -> Program:
     """Returns `redis-server`: the one that INTURN_REDIS_SERVER names, else the first that can be had."""
-    named = os.environ.get("INTURN_REDIS_SERVER", "").strip()
-    if named:
-        path = shutil.which(named)
-        if path is None:
-            raise MissingProgram(f"INTURN_REDIS_SERVER={named!r} is not a program that can be run.")
-        return Local(path)
-    return _find("redis-server", package="redis-server", service="redis")
+    return _named_by("INTURN_REDIS_SERVER") or _find("redis-server", _redis_here, service="redis")
+
+
+def find_rabbitmq() -> Program:
+    """Returns `rabbitmq-server`: the one that INTURN_RABBITMQ_SERVER names, else the first that can be had."""
+    return _named_by("INTURN_RABBITMQ_SERVER") or _find("rabbitmq-server", _rabbitmq_here, service="rabbitmq")
 
 
 def find_chromium() -> str:
@@ -108,17 +116,45 @@ def _first_of(programs: tuple[str, ...]) -> str | None:
     return next(filter(None, map(shutil.which, programs)), None)
 
 
-def _find(program: str, *, package: str, service: str) -> Program:
-    path = shutil.which(program)
-    if path is None and _apt_installs(package):
-        path = shutil.which(program)
+def _redis_here() -> str | None:
+    return shutil.which("redis-server")
+
+
+def _rabbitmq_here() -> str | None:
+    """Not the wrapper that the packages put on the PATH: it becomes another user, and forgets our settings."""
+    versions = sorted(RABBITMQ.glob("lib/*/sbin/rabbitmq-server"), key=lambda path: _numbers(path.parents[1].name))
+    packaged = [RABBITMQ / "bin" / "rabbitmq-server", *reversed(versions)]
+    on_path = [Path(folder) / "rabbitmq-server" for folder in os.get_exec_path()]
+    own = [path for path in on_path if path.resolve().name != "rabbitmq-script-wrapper"]
+    return _first_of(tuple(str(path) for path in [*packaged, *own]))
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(digits) for digits in re.findall(r"\d+", version)]
+
+
+def _named_by(variable: str) -> Program | None:
+    named = os.environ.get(variable, "").strip()
+    if not named:
+        return None
+    path = shutil.which(named)
+    if path is None:
+        raise MissingProgram(f"{variable}={named!r} is not a program that can be run.")
+    return Local(path)
+
+
+def _find(program: str, here: Callable[[], str | None], *, service: str) -> Program:
+    """Debian's package has the name of the program, Homebrew's the name of the service."""
+    path = here()
+    if path is None and _apt_installs(program):
+        path = here()
     if path is not None:
         return Local(path)
     if COMPOSE_FILE.exists() and _runs("docker", "info") and _runs("docker", "compose", "version"):
         return Compose(service, program)
     raise MissingProgram(
-        f"{program} is needed and was not found: install it (Debian: apt-get install {package}; "
-        f"macOS: brew install redis), or start Docker with Compose."
+        f"{program} is needed and was not found: install it (Debian: apt-get install {program}; "
+        f"macOS: brew install {service}), or start Docker with Compose."
     )
 
 

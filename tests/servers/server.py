@@ -15,9 +15,10 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -34,7 +35,9 @@ S = TypeVar("S", bound="PrivateServer")
 # reach a server that is down could otherwise be given the server's own port, and connect to itself.
 PORTS = range(20_000, 30_000)
 READY_S = 30.0
+LOOK_AGAIN_S = 0.002
 PULL_S = 300.0  # Docker may have to fetch the image first
+TAKEN = ("ddress already in use", "already allocated", "eaddrinuse")
 
 
 class ServerFailed(InTurnError):
@@ -75,6 +78,8 @@ class PrivateServer(ABC):
     """A server for this process alone: a context manager, or `start()` and `stop()`."""
 
     kind: ClassVar[str]
+    ready_s: ClassVar[float] = READY_S
+    look_again_s: ClassVar[float] = LOOK_AGAIN_S
 
     def __init__(self, program: Program | None = None) -> None:
         self._program = program
@@ -84,6 +89,7 @@ class PrivateServer(ABC):
         self._last_command: LastCommand | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._launches = 0
+        self._is_given_up = threading.Event()
         self._kept: socket.socket | None = None
         """Keeps the port ours while the server is down."""
 
@@ -98,6 +104,14 @@ class PrivateServer(ABC):
     @abstractmethod
     def answers(self, program: Program, port: int) -> bool:
         """Whether the server is ready to serve; false, never an error, while it is not."""
+
+    def environment(self, program: Program, port: int) -> dict[str, str]:
+        """All that the program gets to see of an environment; where there is nothing to tell, it sees ours."""
+        return {}
+
+    def more_ports(self) -> Sequence[int]:
+        """Where it listens as well."""
+        return ()
 
     @property
     def port(self) -> int:
@@ -149,6 +163,10 @@ class PrivateServer(ABC):
         self._give_up_port()
         self._process, self._last_command, self._folder, self._port = None, None, None, None
 
+    def give_up(self) -> None:
+        """A `start()` that still waits in another thread, or comes later, fails at once and leaves nothing."""
+        self._is_given_up.set()
+
     def kill(self) -> None:
         """SIGKILL. Data that was not on disk is gone; `start()` brings the rest back."""
         self._end(signal.SIGKILL)
@@ -188,22 +206,22 @@ class PrivateServer(ABC):
         return folder
 
     def _start_on_a_free_port(self, program: Program) -> None:
-        deadline = time.monotonic() + (PULL_S if isinstance(program, Compose) else READY_S)
+        deadline = time.monotonic() + (PULL_S if isinstance(program, Compose) else self.ready_s)
         while True:
             port = self._port or free_port()
             if self._kept is None and not isinstance(program, Compose):
                 self._kept = keep_port(port)
             self._launch(program, port)
-            while self.is_running and time.monotonic() < deadline:
+            while self.is_running and time.monotonic() < deadline and not self._is_given_up.is_set():
                 if self.answers(program, port):
                     self._port = port
                     return
-                time.sleep(0.002)
+                self._is_given_up.wait(self.look_again_s)
             self.kill()
             if self._port is None:
                 self._give_up_port()
-            is_taken = any(words in self.log for words in ("ddress already in use", "already allocated"))
-            if not is_taken or time.monotonic() >= deadline:
+            is_taken = any(words in self.log for words in TAKEN)
+            if not is_taken or self._is_given_up.is_set() or time.monotonic() >= deadline:
                 raise ServerFailed(f"{self.kind} did not start on port {port}:\n{self.log[-2000:]}")
             time.sleep(0.02)
 
@@ -214,7 +232,9 @@ class PrivateServer(ABC):
 
     def _launch(self, program: Program, port: int) -> None:
         self._launches += 1
-        command = [*program.command(self._name, self.folder, port), *self.arguments(program, port)]
+        arguments, environment = self.arguments(program, port), self.environment(program, port)
+        ports = [port, *self.more_ports()]
+        command = [*program.command(self._name, self.folder, ports, environment), *arguments]
         with self._log_file.open("wb") as log:
             # A session of its own, so that Ctrl-C in the terminal leaves the order of ending to us.
             self._process = subprocess.Popen(
@@ -226,7 +246,9 @@ class PrivateServer(ABC):
                 start_new_session=True,
             )
         end = program.signal(self._name, self._process.pid, signal.SIGKILL)
-        _started(self._last_command).set(f"{end}; rm -rf {shlex.quote(str(self.folder))}")
+        folder = shlex.quote(str(self.folder))
+        # a server of many threads may still make a file while it is being killed
+        _started(self._last_command).set(f"{end}; rm -rf {folder} || {{ sleep 1; rm -rf {folder}; }}")
 
     def _end(self, how: signal.Signals) -> None:
         if self._process is None:

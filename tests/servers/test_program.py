@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 import redis
 
 from tests.servers import MissingProgram, PrivateRedis, program
-from tests.servers.program import Compose, Local, find_chromium, find_redis
+from tests.servers.program import Compose, Local, find_chromium, find_rabbitmq, find_redis
 
 APT = """
 echo "$@" >>{log}
@@ -144,6 +145,81 @@ def test_a_container_is_signalled_by_its_name() -> None:
     assert (
         Compose("redis", "redis-server").signal("inturn-redis-x-1", 7, 9) == "docker kill --signal 9 inturn-redis-x-1"
     )
+
+
+@pytest.fixture
+def packages(bin_only: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where Debian would have RabbitMQ: it is not there yet."""
+    monkeypatch.delenv("INTURN_RABBITMQ_SERVER", raising=False)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(program, "RABBITMQ", tmp_path / "rabbitmq")
+    return tmp_path / "rabbitmq"
+
+
+def script(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+def wrapped(packages: Path, bin_only: Path) -> None:
+    """On the PATH, as a package puts it there: it becomes the user `rabbitmq`."""
+    (bin_only / "rabbitmq-server").symlink_to(script(packages / "bin" / "rabbitmq-script-wrapper"))
+
+
+def test_the_script_behind_the_wrapper_is_used(bin_only: Path, packages: Path) -> None:
+    wrapped(packages, bin_only)
+    with pytest.raises(MissingProgram, match=r"^rabbitmq-server is needed .* brew install rabbitmq\), or .*\.$"):
+        find_rabbitmq()
+    script(packages / "lib/rabbitmq_server-3.9.13/sbin/rabbitmq-server")
+    newest = script(packages / "lib/rabbitmq_server-3.10.8/sbin/rabbitmq-server")
+    assert find_rabbitmq() == Local(str(newest))
+    own = script(packages / "bin" / "rabbitmq-server")
+    assert find_rabbitmq() == Local(str(own))
+
+
+def test_a_rabbitmq_on_the_path_that_is_no_wrapper_is_used(bin_only: Path, packages: Path) -> None:
+    (bin_only / "rabbitmq-server").symlink_to(script(packages.parent / "Cellar" / "sbin" / "rabbitmq-server"))
+    assert find_rabbitmq() == Local(str(bin_only / "rabbitmq-server"))
+
+
+def test_the_variable_goes_before_a_packaged_rabbitmq(packages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script(packages / "bin" / "rabbitmq-server")
+    monkeypatch.setenv("INTURN_RABBITMQ_SERVER", "/bin/true")
+    assert find_rabbitmq() == Local("/bin/true")
+    monkeypatch.setenv("INTURN_RABBITMQ_SERVER", "/no/such/program")
+    with pytest.raises(MissingProgram, match="INTURN_RABBITMQ_SERVER='/no/such/program'"):
+        find_rabbitmq()
+
+
+def test_root_installs_rabbitmq_without_starting_its_daemon(
+    bin_only: Path, packages: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    wrapped(packages, bin_only)
+    installs = APT.replace("{bin}/redis-server", str(packages / "bin" / "rabbitmq-server"))
+    log = stand_in(bin_only, "apt-get", installs, "/bin/true")
+    assert find_rabbitmq() == Local(str(packages / "bin" / "rabbitmq-server"))
+    assert "install --yes --no-install-recommends rabbitmq-server\n#!/bin/sh\nexit 101\n" in log.read_text()
+
+
+def test_docker_serves_rabbitmq_with_its_settings_and_both_ports(bin_only: Path, packages: Path) -> None:
+    stand_in(bin_only, "docker", "exit 0", "")
+    found = find_rabbitmq()
+    assert found == Compose("rabbitmq", "rabbitmq-server")
+    command = " ".join(found.command("some-name", Path("/some/folder"), [1, 2], {"A": "b c"}))
+    assert "--env A=b c --volume /some/folder:/some/folder " in command
+    assert command.endswith("--publish 127.0.0.1:1:1 --publish 127.0.0.1:2:2 rabbitmq rabbitmq-server")
+
+
+def test_a_program_that_is_given_an_environment_sees_nothing_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RABBITMQ_NODENAME", "theirs")
+    env = shutil.which("env") or "env"
+    command = Local(env).command("some-name", Path("/"), [1], {"HOME": "/a b"})
+    seen = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert seen == f"PATH={os.environ['PATH']}\nLANG=C.UTF-8\nHOME=/a b\n"
+    assert Local(env).command("some-name", Path("/"), [1], {}) == [env]
 
 
 def test_a_browser_of_any_of_its_names_is_used(bin_only: Path) -> None:

@@ -91,6 +91,9 @@ class LaneLife:
         """Of each key: the text and when it expires."""
         self.marks: dict[tuple[str, str], tuple[bytes, int]] = {}
         self.letters: dict[tuple[str, str], tuple[Message, int]] = {}
+        """Each with the ttl of the state."""
+        self.letter_ms = FOREVER
+        self.died: dict[tuple[str, str], int] = {}
         self.seen: dict[str, int] = {}
         self.lost: dict[str, int] = {}
         """Of each token whose lease was taken away: until when that is remembered."""
@@ -154,6 +157,7 @@ class LaneLife:
 
     def _bury(self, key: str, lane: Lane, message: Message) -> None:
         self.letters[key, message.ident] = message, lane.keep
+        self.died[key, message.ident] = self.now
         self._tell_settled(message.watchers, key, message.ident)
 
     def _tell_loss(self, key: str, token: str) -> None:

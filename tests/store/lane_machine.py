@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from inturn.store.lane import ANY_FENCE, PLAIN, Commit, Failure, Given, Opening, Rule, Send, Submission, ident_of
+from inturn.store.limits import LETTER_LIVES_MS
 from tests.store.lane_pair import LanePair
 from tests.store.world import Inline
 
@@ -38,6 +39,7 @@ class Times(NamedTuple):
     """How long messages are held back."""
     quiet: int = 60_000
     max_quiet: int = 90_000
+    letter: int = LETTER_LIVES_MS
 
     def rule(self, name: str) -> Rule:
         """A few messages fill a burst."""
@@ -50,10 +52,12 @@ class Times(NamedTuple):
 
 
 RULE = st.sampled_from(["queue", "queue", "allows", "merge", "quiet", "interrupt", "interrupt", "rollback", "latest"])
+SENDS = st.lists(st.tuples(KEY, HANDLER, st.sampled_from(["1", "s"]), RULE, SELDOM), max_size=2)
 STEP_MS = 930
 SHORT = Times(
-    ttl=3_500, limit=8_000, keep=5_000, window=7_000, late=2_000, delay=1_000, later=2_100, quiet=1_000, max_quiet=3_300
-)
+    ttl=3_500, limit=8_000, keep=5_000, window=7_000, late=2_000, delay=1_000, later=2_100, quiet=1_000,
+    max_quiet=3_300, letter=4_000,
+)  # fmt: skip
 
 
 class LaneDriver(RuleBasedStateMachine):
@@ -65,7 +69,7 @@ class LaneDriver(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.pair = LanePair(self.url, 2, KEYS, self.is_timed)
+        self.pair = LanePair(self.url, 2, KEYS, self.is_timed, self.times.letter)
         self.openings: list[Opening] = []
         self.calls: list[tuple[str, Sequence[str], int]] = []
         self.commits: list[Commit] = []
@@ -208,7 +212,7 @@ class LaneMachine(LaneDriver):
         slot=SLOTS,
         which=WHICH,
         op=st.sampled_from(["set", "set", "keep", "del"]),
-        to=st.lists(st.tuples(KEY, HANDLER, st.sampled_from(["1", "s"]), RULE, SELDOM), max_size=2),
+        to=SENDS,
         goes_on=st.booleans(),
         is_marked=st.booleans(),
         have=st.sampled_from([1, 2, 9]),
@@ -225,19 +229,22 @@ class LaneMachine(LaneDriver):
         have: int,
         unless_newer: bool,
     ) -> None:
-        turns, times = self.running(), self.times
+        turns = self.running()
         turn = turns[which % len(turns)]
         next_token = self.pair.new_token(slot) if goes_on and isinstance(turn, Given) else ""
-        sends = [
+        window = self.times.window if is_marked else 0
+        self.commits.append(self.effects(turn, op, self.sends(to), next_token, window, have, unless_newer))
+        self.pair.commit(slot, self.commits[-1])
+
+    def sends(self, to: Sequence[tuple[str, str, str, str, bool]]) -> list[Send]:
+        times = self.times
+        return [
             Send(
                 key, ident_of(handler, message_id), b"sent", times.ttl, times.limit, times.keep, False,
                 rule=times.rule(how), delay_ms=times.later if is_later else 0,
             )
             for key, handler, message_id, how, is_later in to
         ]  # fmt: skip
-        window = times.window if is_marked else 0
-        self.commits.append(self.effects(turn, op, sends, next_token, window, have, unless_newer))
-        self.pair.commit(slot, self.commits[-1])
 
     @precondition(lambda self: self.pair.turns)
     @rule(slot=SLOTS, which=WHICH)
@@ -254,15 +261,31 @@ class LaneMachine(LaneDriver):
         is_later=st.booleans(),
         goes_on=st.booleans(),
         is_sure=st.booleans(),
+        op=st.sampled_from(["set", "keep", "keep", "del"]),
+        to=SENDS,
     )
-    def fail(self, slot: int, which: int, how: HowToFail, is_later: bool, goes_on: bool, is_sure: bool) -> None:
+    def fail(
+        self,
+        slot: int,
+        which: int,
+        how: HowToFail,
+        is_later: bool,
+        goes_on: bool,
+        is_sure: bool,
+        op: StateOp,
+        to: Sequence[tuple[str, str, str, str, bool]],
+    ) -> None:
         turns = [turn for turn in self.running() if isinstance(turn, Given)]
         turn = turns[which % len(turns)]
         fence = turn.fence if is_sure or how != "back" else ANY_FENCE
         delay, error = self.times.delay if is_later else 0, "" if how == "back" else "e"
         next_token = self.pair.new_token(slot) if goes_on else ""
-        self.failures.append(Failure(turn.key, turn.token, fence, how, delay, error, "why", next_token, HANDLERS, 1))
-        self.pair.fail(slot, self.failures[-1])
+        failure = Failure(turn.key, turn.token, fence, how, delay, error, "why", next_token, HANDLERS, 1)
+        if how == "dead":
+            text, sends = f"died {turn.token}".encode(), self.sends(to)
+            failure = failure._replace(state_op=op, state=text, keep_ms=self.times.keep, sends=sends)
+        self.failures.append(failure)
+        self.pair.fail(slot, failure)
 
     @rule(slot=SLOTS, what=st.sampled_from(["begin", "claim", "commit", "fail"]), back=st.integers(0, 2))
     def repeat(self, slot: int, what: str, back: int) -> None:

@@ -181,7 +181,14 @@ class LaneModel(LaneLife):
             self._end_lease(lane)
             self._break_up(lane, message)
             del lane.mail[message.ident]
+            if failure.state_op == "set":
+                self.states[key] = failure.state, FOREVER
+                lane.keep = failure.keep_ms
+            elif failure.state_op == "del":
+                self.states.pop(key, None)
             self._bury(key, lane, message)
+            for send in failure.sends:
+                self._send(key, send)
         elif failure.how == "split":
             self._end_lease(lane)
             for each in self._break_up(lane, message):
@@ -314,6 +321,8 @@ class LaneModel(LaneLife):
         self.seen[process] = self.now
         self._arrive_due()
         self._bury_late()
+        for where in [where for where in self.letters if self.now >= self.died[where] + self.letter_ms]:
+            del self.letters[where]
         rank = next(self._numbers)
         for key, lane in list(self.lanes.items()):
             is_waiting = not lane.token and not lane.stopped and key not in self.ready

@@ -9,6 +9,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Literal, TypeVar
 
 from inturn.store.lane import Commit, Failure, Given, GivenMessage, Opening, Submission, ident_of
+from inturn.store.limits import LETTER_LIVES_MS
 from inturn.store.open import open_store
 from inturn.store.protocol import Store
 from inturn.store.redis.store import RedisStore
@@ -27,9 +28,12 @@ TIMEOUT_S = 60.0
 class LanePair:
     """The clock of the store stands still; with `is_timed` it is the model's, and the test may move it."""
 
-    def __init__(self, url: str, processes: int, keys: Sequence[str], is_timed: bool) -> None:
+    def __init__(
+        self, url: str, processes: int, keys: Sequence[str], is_timed: bool, letter_ms: int = LETTER_LIVES_MS
+    ) -> None:
         self.loop = asyncio.new_event_loop()
         self.model = LaneModel()
+        self.model.letter_ms = letter_ms
         self.keys = keys
         self.is_timed = is_timed
         self.turns: list[Given | Inline] = []
@@ -47,7 +51,14 @@ class LanePair:
     def _new_process(self) -> Store:
         process = f"host-{next(_numbers)}:1:{self._unique}"
         wall = (lambda: 1_800_000_000_000_000 + self.model.now * 1000) if self._clock is None else None
-        store = open_store(self._url, process, namespace=self._namespace, timeout_s=TIMEOUT_S, wall=wall)
+        store = open_store(
+            self._url,
+            process,
+            namespace=self._namespace,
+            timeout_s=TIMEOUT_S,
+            dead_letter_ttl=self.model.letter_ms / 1000,
+            wall=wall,
+        )
         if self._clock is not None:
             assert isinstance(store, RedisStore)
             self.run(self._clock.set_on(store))

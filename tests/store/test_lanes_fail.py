@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-from inturn.store.lane import ANY_FENCE, Failure
+from inturn.store.lane import ANY_FENCE, Failure, Rule
 from tests.store.world import WORK, Peer, World, send_to, work
 
 
@@ -266,7 +267,15 @@ async def test_a_dead_letter_may_leave_a_state(world: World, a: Peer) -> None:
     await a.put("k", "m1", "m2")
     turn = await a.claim_one()
     failure = Failure(
-        "k", turn.token, turn.fence, "dead", next_token=a.new_token(), can=[WORK], state=b"1 7", keep_ms=5000
+        "k",
+        turn.token,
+        turn.fence,
+        "dead",
+        next_token=a.new_token(),
+        can=[WORK],
+        state_op="set",
+        state=b"1 7",
+        keep_ms=5000,
     )
     ended = await a.store.fail(failure)
     assert ended.next is not None
@@ -284,3 +293,79 @@ async def test_any_other_failure_leaves_the_state_as_it_is(a: Peer) -> None:
     await a.put("k", "m1")
     await a.fail(await a.claim_one(), "dead")
     assert (await a.store.lane("k", 10)).state == b"1 7"
+
+
+async def test_a_dead_letter_may_remove_the_state(a: Peer) -> None:
+    await a.done(await a.begin("k"), state=b"1 7")
+    await a.put("k", "m1", "m2")
+    ended = await a.fail(await a.claim_one(), "dead", state_op="del", next_token=a.new_token())
+    assert ended.next is not None
+    assert await a.state("k") is None
+
+
+async def test_a_dead_letter_may_send(a: Peer) -> None:
+    await a.put("k", "m1", "m2")
+    await a.put("out", "before")
+    turn = next(turn for turn in await a.claim() if turn.key == "k")
+    sends = [send_to("out", "s1", body=b"1"), send_to("k", "own"), send_to("out", "s2", is_fresh=True)]
+    ended = await a.fail(turn, "dead", sends=sends, next_token=a.new_token())
+    assert ended.next is not None
+    assert ended.next.ident == work("m2"), "what it sends to its own lane comes behind what waits"
+    assert await a.mailbox("k") == ["m2", "own"]
+    assert await a.mailbox("out") == ["before", "s1", "s2"]
+    assert [letter.id for letter in await a.store.dead(10)] == ["m1"]
+
+
+async def test_what_a_dead_letter_sends_makes_its_lanes_ready(a: Peer) -> None:
+    await a.put("k", "m1")
+    await a.fail(await a.claim_one(), "dead", sends=[send_to("out", "s1"), send_to("k", "own")])
+    assert sorted((turn.key, turn.ident) for turn in await a.claim()) == [("k", work("own")), ("out", work("s1"))]
+
+
+async def test_what_a_dead_letter_sends_may_be_delayed_and_has_its_rule(world: World, a: Peer) -> None:
+    await a.put("k", "m1")
+    await a.put("out", "older")
+    await a.store.stop("out", "paused", "")
+    latest = Rule("latest", window_ms=60_000)
+    sends = [send_to("out", "later", delay_ms=1000), send_to("out", "newest", rule=latest)]
+    await a.fail(await a.claim_one(), "dead", sends=[sends[1]])
+    assert await a.mailbox("out") == ["newest"]
+    await a.put("k", "m2")
+    await a.fail(await a.claim_one(), "dead", sends=[sends[0]])
+    await world.pass_time(1100)
+    await a.beat()
+    assert await a.mailbox("out") == ["newest", "later"]
+
+
+@pytest.mark.parametrize("has_next", [False, True])
+async def test_a_repeat_of_a_death_sends_nothing_twice(a: Peer, has_next: bool) -> None:
+    await a.put("k", "m1", "m2")
+    turn, token = await a.claim_one(), a.new_token() if has_next else ""
+    for _ in range(2):
+        await a.fail(turn, "dead", sends=[send_to("out", "s", is_fresh=True)], next_token=token)
+        assert await a.mailbox("out") == ["s"]
+    await a.done(next(turn for turn in await a.claim() if turn.key == "out"))
+    await a.fail(turn, "dead", sends=[send_to("out", "s", is_fresh=True)], next_token=token)
+    assert await a.mailbox("out") == []
+
+
+async def test_a_turn_that_was_taken_over_sends_nothing_with_its_death(world: World, a: Peer, b: Peer) -> None:
+    await a.put("k", "m", ttl_ms=100)
+    zombie = await a.claim_one()
+    await world.pass_time(150)
+    await b.claim_one()
+    death: dict[str, Any] = {"state_op": "set", "state": b"1 7", "sends": [send_to("out", "s")]}
+    assert (await a.fail(zombie, "dead", **death)).status == "lost"
+    assert await a.mailbox("out") == []
+    assert await a.state("k") is None
+
+
+async def test_a_replayed_letter_counts_as_another_message_for_the_ids_of_its_sends(a: Peer) -> None:
+    await a.put("k", "m")
+    lives = []
+    for _ in range(3):
+        turn = await a.claim_one()
+        lives.append(turn.messages[0].accepted_ms)
+        await a.fail(turn, "dead")
+        await a.store.replay("k", work("m"))
+    assert len(set(lives)) == 3

@@ -84,7 +84,8 @@ def test_a_bad_namespace_is_refused(namespace: str, sqlite_url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("namespace", "ä!*"), ("namespace", "a:b"), ("partitions", 1025), ("replicas", 101)]
+    ("name", "value"),
+    [("namespace", "ä!*"), ("namespace", "a:b"), ("partitions", 1025), ("replicas", 101), ("dead_letter_ttl", 0.0)],
 )
 def test_an_argument_is_refused_in_the_words_in_which_its_variable_is_refused(name: str, value: object) -> None:
     with pytest.raises(SettingsError) as as_argument:

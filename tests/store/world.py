@@ -27,6 +27,7 @@ from inturn.store.lane import (
     Submitted,
     ident_of,
 )
+from inturn.store.limits import LETTER_LIVES_MS
 from inturn.store.open import open_store
 from inturn.store.protocol import Acquired, Notice, Released, Request, Store
 from inturn.store.redis.store import RedisStore
@@ -215,10 +216,11 @@ class Peer:
         can: Sequence[str] = (WORK,),
         attempts: int = 0,
         version: int = 0,
+        **leaves: Any,
     ) -> Ended:
         error = error or ("" if how == "back" else '{"type":"ValueError"}')
         failure = Failure(
-            turn.key, turn.token, turn.fence, how, delay_ms, error, why, next_token, can, attempts, version
+            turn.key, turn.token, turn.fence, how, delay_ms, error, why, next_token, can, attempts, version, **leaves
         )
         return await self.store.fail(failure)
 
@@ -272,14 +274,14 @@ class World:
         self._began_us = wall_us()
         self._peers: list[Peer] = []
 
-    async def peer(self) -> Peer:
+    async def peer(self, letter_ms: int = LETTER_LIVES_MS) -> Peer:
         """A new process."""
         process = f"host:{os.getpid()}:{len(self._peers):04x}"
         store: Store
         if self.is_sqlite:
-            store = SqliteStore(self.url, process, namespace=self.namespace, wall=self._wall_us)
+            store = SqliteStore(self.url, process, namespace=self.namespace, letter_ms=letter_ms, wall=self._wall_us)
         else:
-            store = open_store(self.url, process, namespace=self.namespace)
+            store = open_store(self.url, process, namespace=self.namespace, dead_letter_ttl=letter_ms / 1000)
             assert isinstance(store, RedisStore)
             assert self._clock is not None
             await self._clock.set_on(store)

@@ -26,7 +26,7 @@ from tests.waiting import until
 
 READ = {"store-unavailable", "state-mismatch"}
 WRITE = {"conversation-busy", "mailbox-full", "outcome-unknown", "turn-lost", *READ}
-NEEDS_NO_STORE = {"/api/v1/workflow-definitions", "/healthz"}
+NEEDS_NO_STORE = {"/api/v1/workflow-definitions", "/api/v1/capabilities/{name}", "/healthz"}
 
 
 def described(api: FastAPI) -> list[tuple[str, str, dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""One call of an agent. An agent signs, times and counts its own calls with `watched`.
+"""One call of an agent. An agent signs, times and counts its own calls with `watched`, or with `Watch` itself.
 
 Its caller reads the answer leniently and within bounds with `activities_of`, and stores what the agent wants to
 remember with `kept_memory`.
@@ -7,16 +7,18 @@ remember with `kept_memory`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import aclosing
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 from inturn import metrics
 from inturn.agents import storable
 from inturn.agents.activity import Activity, signed
 from inturn.agents.protocol import Agent, Ask
 from inturn.errors import AgentRejected, AgentTimeout
+
+T = TypeVar("T")
 
 MAX_MEMORY = 16 * 1024
 """Bytes of JSON that an agent may remember of a conversation."""
@@ -27,6 +29,45 @@ _MIN_TEXT = 40
 """Each activity counts as at least so many characters: one without a text takes time too."""
 
 
+class Watch:
+    """One call of an agent: counted once, by how its block ends. `timeout` limits what the agent takes in it."""
+
+    def __init__(self, name: str, timeout: float | None = None) -> None:
+        self._name = name
+        self._timeout = timeout
+        self.spent_s = 0.0
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        metrics.agent_calls.labels(self._name, _outcome(error)).inc()
+        metrics.agent_seconds.observe(self.spent_s)
+
+    async def limited(self, part: Awaitable[T]) -> T:
+        """Waits for a part of the call. All parts together may take as long as the limit says."""
+        began = perf_counter()
+        try:
+            async with asyncio.timeout(None if self._timeout is None else self._timeout - self.spent_s) as limit:
+                return await part
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise AgentTimeout(self._name, f"did not finish within {self._timeout:g} s") from error
+        finally:
+            self.spent_s += perf_counter() - began
+
+
+def _outcome(error: BaseException | None) -> str:
+    if error is None:
+        return "answered"
+    if isinstance(error, AgentTimeout):
+        return "timeout"
+    if isinstance(error, AgentRejected):
+        return "rejected"
+    return "unavailable" if isinstance(error, Exception) else "cancelled"
+
+
 async def watched(
     name: str, activities: AsyncGenerator[Activity, None], timeout: float | None = None
 ) -> AsyncGenerator[Activity, None]:
@@ -35,36 +76,14 @@ async def watched(
     The time that the reader takes between two activities does not count. The limit is never armed while the reader
     runs: it would cancel the reader's task in the reader's own code.
     """
-    outcome, spent = "cancelled", 0.0
-    try:
+    with Watch(name, timeout) as watch:
         async with aclosing(activities):
             while True:
-                began = perf_counter()
                 try:
-                    async with asyncio.timeout(None if timeout is None else timeout - spent) as limit:
-                        activity = await anext(activities)
+                    activity = await watch.limited(anext(activities))
                 except StopAsyncIteration:
                     break
-                except TimeoutError as error:
-                    if not limit.expired():
-                        raise
-                    raise AgentTimeout(name, f"did not finish within {timeout:g} s") from error
-                finally:
-                    spent += perf_counter() - began
                 yield signed(activity, name)
-        outcome = "answered"
-    except AgentTimeout:
-        outcome = "timeout"
-        raise
-    except AgentRejected:
-        outcome = "rejected"
-        raise
-    except Exception:
-        outcome = "unavailable"
-        raise
-    finally:
-        metrics.agent_calls.labels(name, outcome).inc()
-        metrics.agent_seconds.observe(spent)
 
 
 async def activities_of(agent: Agent, ask: Ask) -> AsyncGenerator[Activity, None]:

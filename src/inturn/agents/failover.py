@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, aclosing, contextmanager
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from inturn import metrics
 from inturn.agents.activity import Activity
-from inturn.agents.breaker import Breaker, Verdict
+from inturn.agents.breaker import Admission, Breaker, Verdict
+from inturn.agents.completion import Completed, M, Prompt, ProviderCall, complete
 from inturn.agents.protocol import Agent, Ask
 from inturn.errors import AgentError, AgentRejected, AgentUnavailable, ArgumentError
 
@@ -49,13 +50,8 @@ class Failover:
     async def ask(self, ask: Ask) -> AsyncGenerator[Activity, None]:
         last: AgentError | None = None
         is_shown = False
-        for agent in self.agents:
-            breaker = self._breakers[agent.name]
-            admission = breaker.admit()
-            if admission is None:
-                continue
-            verdict = Verdict.UNKNOWN  # holds for a cancelled call too: it says nothing about the agent
-            try:
+        for agent, admission in self._admitted():
+            with self._attempt(agent, admission) as attempt:
                 if is_shown:
                     is_shown = False
                     yield Activity.restart()
@@ -65,39 +61,77 @@ class Failover:
                     async for piece in pieces:
                         is_shown = is_shown or bool(piece.text)
                         yield piece
-                verdict = Verdict.ANSWERED
-            except AgentError as error:
-                # A provider that refuses is up: what is wrong is the request, or our key.
-                verdict = Verdict.ANSWERED if isinstance(error, AgentRejected) else Verdict.FAILED
-                last = error
-                log.warning("%s; asking the next agent, if there is one", error)
-                continue
-            except Exception as error:
-                verdict = Verdict.FAILED
-                last = AgentUnavailable(agent.name, f"failed with {type(error).__name__}")
-                last.__cause__ = error
-                log.exception("%s; asking the next agent, if there is one", last)
-                continue
-            finally:
-                breaker.settle(admission, verdict)
-                metrics.agent_breaker_open.labels(agent.name).set(breaker.is_open)
-            ask.memory[agent.name] = memory
-            for message in messages:
-                yield message
-            return
+            last = attempt.error
+            if last is None:
+                ask.memory[agent.name] = memory
+                for message in messages:
+                    yield message
+                return
         raise last or self._all_open()
+
+    async def complete(self, prompt: Prompt[M]) -> Completed[M]:
+        """What the agents that failed were paid for is in the calls too. If all fail, it raises the last error that is
+        worth a retry, if there is one: what the others refused, that agent may answer later.
+        """
+        failures: list[AgentError] = []
+        calls: tuple[ProviderCall, ...] = ()
+        for agent, admission in self._admitted():
+            with self._attempt(agent, admission) as attempt:
+                done = await complete(agent, prompt)
+            if attempt.error is None:
+                return replace(done, calls=(*calls, *done.calls))
+            failures.append(attempt.error)
+            calls += attempt.error.calls
+        passing = [error for error in failures if error.is_worth_retry]
+        error = (passing or failures or [self._all_open()])[-1]
+        error.calls = calls
+        raise error
 
     async def aclose(self) -> None:
         async with AsyncExitStack() as stack:  # closes each, even if another one fails to close
             for agent in self.agents:
                 stack.push_async_callback(agent.aclose)
 
+    def _admitted(self) -> Iterator[tuple[Agent, Admission]]:
+        """Yields the agents in order, without those whose breaker is open. Each has to be attempted."""
+        for agent in self.agents:
+            admission = self._breakers[agent.name].admit()
+            if admission is not None:
+                yield agent, admission
+
+    @contextmanager
+    def _attempt(self, agent: Agent, admission: Admission) -> Iterator[_Attempt]:
+        """Tells the breaker how the block ends. A failure goes no further: it is the attempt's error."""
+        attempt = _Attempt()
+        verdict = Verdict.UNKNOWN  # holds for a cancelled call too: it says nothing about the agent
+        try:
+            yield attempt
+            verdict = Verdict.ANSWERED
+        except AgentError as error:
+            # A provider that refuses is up: what is wrong is the request, or our key.
+            verdict = Verdict.ANSWERED if isinstance(error, AgentRejected) else Verdict.FAILED
+            attempt.error = error
+            log.warning("%s; asking the next agent, if there is one", error)
+        except Exception as error:
+            verdict = Verdict.FAILED
+            attempt.error = AgentUnavailable(agent.name, f"failed with {type(error).__name__}")
+            attempt.error.__cause__ = error
+            log.exception("%s; asking the next agent, if there is one", attempt.error)
+        finally:
+            breaker = self._breakers[agent.name]
+            breaker.settle(admission, verdict)
+            metrics.agent_breaker_open.labels(agent.name).set(breaker.is_open)
+
     def _all_open(self) -> AgentUnavailable:
         wait_s = min(breaker.wait_s() for breaker in self._breakers.values())
         names = ", ".join(self._breakers)
-        return AgentUnavailable(
-            self.name, f"asked no agent: {names} failed too often; the first may be asked again in {wait_s:.3g} s"
-        )
+        why = f"asked no agent: {names} failed too often; the first may be asked again in {wait_s:.3g} s"
+        return AgentUnavailable(self.name, why, retry_after_s=wait_s)
+
+
+@dataclass(slots=True)
+class _Attempt:
+    error: AgentError | None = None
 
 
 async def _pieces(agent: Agent, ask: Ask, messages: list[Activity]) -> AsyncGenerator[Activity, None]:

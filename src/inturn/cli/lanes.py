@@ -281,6 +281,7 @@ def _lines_of_letter(letter: DeadLetter, screen: Screen) -> list[str]:
     lines = [
         screen.paint(title, "bold"),
         f"accepted {moment(letter.accepted_at)}, died {moment(letter.died_at)} after {letter.attempts} attempt{plural}",
+        f"expires {moment(letter.expires_at)}",
         "body:",
         *printable_lines(pretty(letter.body, MAX_BODY_SHOWN)),
     ]

@@ -41,11 +41,29 @@ with --json:
   resume   prints {"key": text, "resumed": true or false}; exit code 1 if it was not stopped
   clear    prints {"key": text, "cleared": true or false, "messages": number}; exit code 1 if there was nothing to clear
   dead     prints {"dead": [letter, ...]}, oldest first; with KEY HANDLER ID it prints {"dead_letter": letter}, or null
-           with exit code 1. A letter is {key, handler, id, body, attempts, accepted_at, died_at, errors}; an error is
-           {type, message, attempt, at, traceback}
+           with exit code 1. A letter is {key, handler, id, body, attempts, accepted_at, died_at, expires_at, errors};
+           an error is {type, message, attempt, at, traceback}
   replay   prints {"replayed": number}; exit code 1 if there is no such dead letter
   drop     prints {"dropped": number}; exit code 1 if there is no such dead letter
   --watch  prints one such document per line, about every second, until Ctrl-C
+"""
+
+JOB_FIELDS = """\
+with --json:
+  ls       prints {"jobs": [{id, status, holder, held_s}, ...], "queues": {queue: messages}}; queues is null without
+           RabbitMQ, and if it cannot be asked: then "trouble" says why
+  show     prints {"job": {id, capability, user_id, status, run, attempt, accepted_at, changed_at, errors, outcome,
+           is_running, ...}}; null, and exit code 1, if there is none
+  dead     prints {"dead": [{id, kind, attempts, accepted_at, died_at, error, payload, errors, key, handler,
+           message_id}, ...]}, oldest first; kind is job, webhook (a call-back that was not taken) or unreadable
+  replay   prints {"replayed": number}; exit code 1 if nothing died of that job
+  drop     prints {"dropped": number}; exit code 1 if nothing died of that job
+  --watch  prints one such document per line, about every second, until Ctrl-C
+"""
+
+JOB_WORKER = """\
+Work on the jobs of the AI service until SIGTERM, SIGINT or SIGUSR2. Running jobs then have --grace seconds to finish;
+the rest are given back. The exit code is 1 if a job had no time to finish, or if RabbitMQ cannot be used at the start.
 """
 
 WORKER = """\
@@ -58,8 +76,9 @@ Watch eight processes race for one counter, then the same under a lock. Needs no
 """
 
 SERVE = """\
-Serve the HTTP API, a worker and the chat page until SIGTERM or SIGINT. Running turns then have --grace seconds to
-finish. Without API keys (INTURN_API_KEYS_FILE, INTURN_API_KEYS) only this machine can connect.
+Serve the HTTP API, its workers and the chat page until SIGTERM, SIGINT or SIGUSR2. Running turns and
+jobs then have --grace seconds to finish. Without API keys (INTURN_API_KEYS_FILE, INTURN_API_KEYS) only this machine can
+connect. The exit code is 1 if a job had no time to finish, or if RabbitMQ cannot be used at the start.
 """
 
 
@@ -86,12 +105,13 @@ def _run(arguments: argparse.Namespace) -> int:
     """Runs the command. It is imported here, so that `--help` does not wait for it."""
     if arguments.command == "demo":
         return _run_demo(arguments)
+    from inturn.cli.jobs import run_jobs
     from inturn.cli.lanes import run_lanes
     from inturn.cli.locks import run_locks
     from inturn.cli.serve import run_serve
     from inturn.cli.worker import run_worker
 
-    commands = {"locks": run_locks, "lanes": run_lanes, "worker": run_worker, "serve": run_serve}
+    commands = {"locks": run_locks, "lanes": run_lanes, "worker": run_worker, "serve": run_serve, "jobs": run_jobs}
     return commands[arguments.command](arguments)
 
 
@@ -115,6 +135,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_worker(commands.add_parser("worker", help="run the handlers of an app", description=WORKER))
     _add_lanes(commands.add_parser("lanes", help="inspect and manage lanes and dead letters"))
+    _add_jobs(commands.add_parser("jobs", help="inspect and manage jobs, and work on them"))
     _add_locks(commands.add_parser("locks", help="inspect and force-release locks"))
     return parser
 
@@ -193,6 +214,40 @@ def _add_lanes(parser: argparse.ArgumentParser) -> None:
             told = f"show at most this many{of_what} (default: {shown})"
             action.add_argument("--limit", type=int, default=shown, help=told)
             action.add_argument("--watch", action="store_true", help="refresh about every second, until Ctrl-C")
+
+
+def _add_jobs(parser: argparse.ArgumentParser) -> None:
+    shared = _shared()
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", title="actions")
+    for name, told in (
+        ("ls", "list the jobs that run, or wait in the store, and what waits on RabbitMQ"),
+        ("show", "show one job: how far it is, its errors and its outcome"),
+        ("dead", "list the dead jobs, or show one with its payload and errors"),
+        ("replay", "run dead jobs again under their own ids, with their attempts reset"),
+        ("drop", "remove dead jobs for good"),
+    ):
+        action = actions.add_parser(
+            name, parents=[shared], help=told, description=told, epilog=JOB_FIELDS,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )  # fmt: skip
+        if name != "ls":
+            action.add_argument("id", metavar="ID", nargs=None if name == "show" else "?", help="the id of a job")
+        if name in ("replay", "drop"):
+            action.add_argument("--all", action="store_true", help="every dead job")
+        if name == "drop":
+            action.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+        if name in ("ls", "dead"):
+            action.add_argument("--limit", type=int, default=1000, help="show at most this many (default: 1000)")
+        if name in ("ls", "show", "dead"):
+            action.add_argument("--watch", action="store_true", help="refresh about every second, until Ctrl-C")
+    worker = actions.add_parser("worker", help="work on the jobs of the AI service", description=JOB_WORKER)
+    worker.add_argument("--url", help="the store (default: INTURN_URL, then REDIS_URL, else sqlite:///inturn.db)")
+    worker.add_argument("--namespace", help="the namespace in the store (default: INTURN_NAMESPACE, else inturn)")
+    told = "how many jobs to work on at once (default: INTURN_JOB_CONCURRENCY, else 10)"
+    worker.add_argument("--concurrency", type=int, help=told)
+    worker.add_argument("--grace", type=float, help="seconds that running jobs have to finish (default: 30)")
+    told = "where your capabilities are, such as shop.ai:capabilities (default: INTURN_CAPABILITIES, else parse-task)"
+    worker.add_argument("--capabilities", metavar="MODULE:NAME", help=told)
 
 
 def _add_locks(parser: argparse.ArgumentParser) -> None:

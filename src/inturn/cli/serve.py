@@ -30,28 +30,41 @@ def run_serve(arguments: argparse.Namespace) -> int:
         from inturn.web.server import serve
     except MissingExtra as error:
         raise MissingExtra("inturn serve", error.extra) from error
+    from inturn.cli.jobs import find_capabilities
     from inturn.http.auth import is_loopback
+    from inturn.http.request_id import log_to_stderr
 
-    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    log_to_stderr(settings.log_level)
     is_debug = settings.log_level == "DEBUG"
     if not is_debug:  # one line says all that there is to say
         logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    api = make_app(settings, grace=grace)
-    keys = len(api.state.keys)
+    named = settings.capabilities
+    api = make_app(settings, grace=grace, capabilities=find_capabilities(named) if named else None)
     with _listening(settings.host, settings.port) as listening:
         address, port = listening.getsockname()[:2]
-        if not keys and not is_loopback(address):
+        if not api.state.keys.are_needed and not is_loopback(address):
             raise SettingsError(
                 f"{settings.host} can be reached from other machines, and there are no API keys: set "
-                "INTURN_API_KEYS_FILE or INTURN_API_KEYS, or listen on 127.0.0.1"
+                "INTURN_API_KEYS_FILE or INTURN_API_KEYS, or INTURN_SERVICE_KEYS for services alone, or listen on "
+                "127.0.0.1"
             )
         host = f"[{address}]" if ":" in address else address
-        plural = "s" if keys > 1 else ""
-        who = f"{keys} API key{plural}" if keys else 'no API keys: serves this machine only, as user "local"'
-        line = f"inturn serves http://{host}:{port} (store {mask(settings.url)}, agent {api.state.agent.name}, {who})"
+        who = _who(len(api.state.keys), api.state.keys.services)
+        jobs = f", jobs over {mask(settings.rabbitmq_url)}" if settings.rabbitmq_url else ""
+        where = f"store {mask(settings.url)}{jobs}, agent {api.state.agent.name}"
+        line = f"inturn serves http://{host}:{port} ({where}, {who})"
         limits = Limits(settings.head_timeout, settings.body_timeout, settings.write_timeout)
         serve(api, listening, lambda: print(line, flush=True), limits=limits, logs_access=is_debug)
-    return 0
+    return 1 if api.state.lifecycle.cut_jobs_off else 0
+
+
+def _who(keys: int, services: int) -> str:
+    """Who may call."""
+    if not keys and not services:
+        return 'no API keys: serves this machine only, as user "local"'
+    counts = ((keys, "API key"), (services, "service key"))
+    told = [f"{count} {kind}{'s' if count > 1 else ''}" for count, kind in counts if count]
+    return " and ".join(told) + ("" if keys else ": serves services only")
 
 
 def _with_arguments(settings: Settings, arguments: argparse.Namespace) -> Settings:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib
-import logging
 import sys
 from pathlib import Path
+from typing import Any
 
 from inturn import sync
 from inturn.app import InTurn
 from inturn.errors import SettingsError
+from inturn.http.request_id import log_to_stderr
 from inturn.settings import load_settings
 
 
 def run_worker(arguments: argparse.Namespace) -> int:
     app = find_app(arguments.app)
     # if the module has set up logging, this changes nothing
-    logging.basicConfig(level=load_settings().log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    log_to_stderr(load_settings().log_level)
     if isinstance(app, sync.InTurn):
         try:
             app.run(arguments.concurrency, arguments.grace)
@@ -37,9 +38,15 @@ async def _work(app: InTurn, concurrency: int, grace: float) -> None:
 
 
 def find_app(named: str) -> InTurn | sync.InTurn:
+    found: InTurn | sync.InTurn = find(named, (InTurn, sync.InTurn), "an inturn.InTurn", "shop.lanes:app", "MODULE:APP")
+    return found
+
+
+def find(named: str, kinds: type | tuple[type, ...], kind: str, example: str, form: str = "MODULE:NAME") -> Any:
+    """Imports what `MODULE:NAME` names, from the current folder too. Raises `SettingsError` if it is not `kind`."""
     module_name, colon, path = named.partition(":")
     if not (module_name and colon and path):
-        raise SettingsError(f"{named!r}: name the app as MODULE:APP, such as shop.lanes:app")
+        raise SettingsError(f"{named!r}: name {kind} as {form}, such as {example}")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -51,9 +58,9 @@ def find_app(named: str) -> InTurn | sync.InTurn:
         try:
             found = getattr(found, name)
         except AttributeError:
-            raise SettingsError(f"module {module_name!r} has no {path!r}: name the app that it defines") from None
-    if not isinstance(found, InTurn | sync.InTurn):
-        raise SettingsError(f"{named!r} is a {type(found).__name__}: it must be an inturn.InTurn")
+            raise SettingsError(f"module {module_name!r} has no {path!r}: name {kind} that it defines") from None
+    if not isinstance(found, kinds):
+        raise SettingsError(f"{named!r} is a {type(found).__name__}: it must be {kind}")
     return found
 
 

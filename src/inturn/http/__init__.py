@@ -1,4 +1,5 @@
-"""What all routes share: callers and their keys, problems, streams, idempotent requests, bounds on bodies.
+"""What all routes share: callers and their keys, signatures, request ids, problems, streams, idempotent
+requests, bounds on bodies.
 
 `IdempotencyMiddleware` is plain ASGI, and works without FastAPI.
 """

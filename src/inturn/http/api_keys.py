@@ -1,4 +1,5 @@
-"""API keys, each bound to a user of a tenant. Only their digests are kept, and no error message ever shows one.
+"""API keys, each bound to a user of a tenant, and the keys of services. Only their digests are kept, and no error
+message ever shows one.
 
 A server reads their file again when it changes, so that adding or withdrawing a key needs no restart.
 """
@@ -14,32 +15,38 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from inturn.errors import SettingsError
-from inturn.http.caller import LOCAL, Caller, is_tenant_id
+from inturn.http.caller import LOCAL, SERVICE, Caller, is_tenant_id
 from inturn.settings import Settings
 from inturn.store import clock
 
 log = logging.getLogger("inturn.http")
 
 MIN_LENGTH = 16
+ADMIN = "admin"
+"""The one role that a key can have."""
 LOOK_S = 1.0
 """How often the file is looked at."""
 _KEY = re.compile(r"[!-~]+")
+_NO_KEY = f"the key must have at least {MIN_LENGTH} printable ASCII characters"
 _USER = re.compile(r"[A-Za-z0-9_.@+-]{1,128}")
 
 Entry = tuple[str, list[str]]
-"""Where it stands, and its key, user and tenant."""
+"""Where it stands, and its key, user, tenant and perhaps role. The key of a service stands alone."""
 
 
 class ApiKeys:
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+    def __init__(self, entries: Iterable[Entry] = (), services: Iterable[Entry] = ()) -> None:
         """Raises a `SettingsError` that names every wrong entry."""
         self._callers: dict[bytes, Caller] = {}
-        wrong = [f"{where}: {why}" for where, parts in entries if (why := self._add(parts))]
+        wrong = [f"{where}: {why}" for where, parts in services if (why := self._add_service(*parts))]
+        self.services = len(self._callers)
+        wrong += [f"{where}: {why}" for where, parts in entries if (why := self._add(parts))]
         if wrong:
             raise SettingsError("\n".join(wrong))
 
     def __len__(self) -> int:
-        return len(self._callers)
+        """How many keys users have."""
+        return len(self._callers) - self.services
 
     def caller(self, key: str) -> Caller | None:
         """Compares with every key, even after a match, so that the time it takes reveals nothing."""
@@ -49,21 +56,35 @@ class ApiKeys:
                 found = caller
         return found
 
+    def _add_service(self, key: str) -> str:
+        if not _is_key(key):
+            return _NO_KEY
+        if _digest(key) in self._callers:
+            return "the key is already listed above"
+        self._callers[_digest(key)] = SERVICE
+        return ""
+
     def _add(self, parts: list[str]) -> str:
-        if len(parts) != 3:
-            return f"must have a key, a user and a tenant; it has {len(parts)} part{'s' if len(parts) != 1 else ''}"
-        key, user, tenant = parts
-        if len(key) < MIN_LENGTH or not _KEY.fullmatch(key):
-            return f"the key must have at least {MIN_LENGTH} printable ASCII characters"
+        if len(parts) not in (3, 4):
+            told = f"it has {len(parts)} part{'s' if len(parts) != 1 else ''}"
+            return f"must have a key, a user and a tenant, and may have the role {ADMIN} after them; {told}"
+        key, user, tenant, *roles = parts
+        if not _is_key(key):
+            return _NO_KEY
         if not _USER.fullmatch(user):
             return "the user must have 1 to 128 letters, digits or any of _ . @ + -"
         if not tenant or not is_tenant_id(tenant):  # a key must have one
             return "the tenant must have 1 to 64 letters, digits or any of _ . -"
         if tenant == LOCAL.tenant_id:
             return f"the tenant {tenant!r} is the one of servers without API keys; name another"
-        if _digest(key) in self._callers:
-            return "the key is already listed above"
-        self._callers[_digest(key)] = Caller(user, tenant)
+        if roles not in ([], [ADMIN]):  # it is not shown: it may be a key in the wrong place
+            return f"the fourth word is a role, and {ADMIN} is the only one"
+        same = self._callers.get(_digest(key))
+        if same is not None:
+            return (
+                "the key is a service key too; make another" if same == SERVICE else "the key is already listed above"
+            )
+        self._callers[_digest(key)] = Caller(user, tenant, is_admin=bool(roles))
         return ""
 
 
@@ -83,11 +104,17 @@ class CurrentKeys:
         self._keys = load_keys(settings)
         self._changed = asyncio.Event()
         """Set when other keys count; then there is a new one."""
-        self.are_needed = len(self._keys) > 0
+        self.are_needed = len(self._keys) > 0 or self._keys.services > 0
         """It stays so when every key has been withdrawn: a server with keys never becomes one without."""
 
     def __len__(self) -> int:
+        """How many keys users have."""
         return len(self._keys)
+
+    @property
+    def services(self) -> int:
+        """How many keys services have."""
+        return self._keys.services
 
     def caller(self, key: str) -> Caller | None:
         self._look_again()
@@ -100,7 +127,7 @@ class CurrentKeys:
             self._look_again()
 
     async def withdrawn(self, key: str, caller: Caller) -> None:
-        """Returns when the key no longer belongs to the caller."""
+        """Returns when the key no longer belongs to the caller, or has another role."""
         while self._keys.caller(key) == caller:
             await self._changed.wait()
 
@@ -126,7 +153,11 @@ class CurrentKeys:
             if len(self._keys):
                 log.info("the API keys have changed: there are %d", len(self._keys))
             else:
-                log.error("%s names no API key any more: nobody may call until it does", self._path)
+                log.error(
+                    "%s names no API key any more: %s may call until it does",
+                    self._path,
+                    "only services" if self.services else "nobody",
+                )
             self._changed.set()
             self._changed = asyncio.Event()
 
@@ -154,7 +185,7 @@ def load_keys(settings: Settings, *, may_be_empty: bool = False) -> ApiKeys:
             raise SettingsError(f"{path}: the file has no API keys; add a line with: key user tenant")
     if settings.api_keys is not None:
         entries += _of_environment(settings.api_keys.get_secret_value())
-    keys = ApiKeys(entries)
+    keys = ApiKeys(entries, _of_services(settings))
     if is_open:
         log.warning("every user of this machine can read or write the API keys in %s: chmod 600 %s", path, path)
     return keys
@@ -180,6 +211,16 @@ def _of_file(path: Path) -> tuple[list[Entry], bool]:
 def _of_environment(value: str) -> Iterator[Entry]:
     for number, entry in enumerate(value.split(","), 1):
         yield f"INTURN_API_KEYS: entry {number}", entry.strip().split(":")
+
+
+def _of_services(settings: Settings) -> Iterator[Entry]:
+    if settings.service_keys is not None:
+        for number, key in enumerate(settings.service_keys.get_secret_value().split(","), 1):
+            yield f"INTURN_SERVICE_KEYS: entry {number}", [key.strip()]
+
+
+def _is_key(text: str) -> bool:
+    return len(text) >= MIN_LENGTH and _KEY.fullmatch(text) is not None
 
 
 def _digest(key: str) -> bytes:

@@ -1,8 +1,9 @@
-"""Who is calling: `Authentication` finds out before anything else runs, and `caller` tells the routes.
+"""Who is calling: `Authentication` finds out before anything else runs, and dependencies tell the routes.
 
-With API keys, each request under /api and /metrics needs one. Without any, only this machine is served, as one local
-user: the Host header must name this machine (against DNS rebinding), and the page must be ours. A page from another
-port of this machine counts as another site.
+With keys, each request under /api and /metrics needs one, and those under /api/v1/admin one with the role admin. A
+route says who may use it: `caller` (users), `service_or_user`, `service`, `admin`. Without keys, only this machine is
+served, as one local user: the Host header must name this machine (against DNS rebinding), and the page must be ours. A
+page from another port of this machine counts as another site.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import re
+import time
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Annotated
+from urllib.parse import unquote
 
 from inturn.errors import MissingExtra
 from inturn.http.api_keys import CurrentKeys
 from inturn.http.asgi import ASGIApp, Receive, Scope, Send, values_of
 from inturn.http.caller import LOCAL, Caller
 from inturn.http.problems import Problem
+from inturn.http.signatures import Secrets, verify
 
 try:
     from fastapi import Depends, Request
@@ -28,6 +33,9 @@ _PLACE = "inturn.caller"
 _WITHDRAWN = "inturn.withdrawn"
 """Where to find what waits until the caller's key no longer counts."""
 _GUARDED = ("/api/", "/metrics/")
+_ADMIN = ("/api/v1/admin/",)
+MAX_ESCAPES = 3
+"""How often a path may be escaped over again, and is still read. Without a bound, a long one would take very long."""
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::([0-9]*))?", re.IGNORECASE | re.ASCII)
 _PORTS = {"http": "80", "https": "443"}
 _bearer = HTTPBearer(
@@ -36,9 +44,17 @@ _bearer = HTTPBearer(
 
 
 class Authentication:
-    def __init__(self, app: ASGIApp, keys: CurrentKeys) -> None:
+    """`signed`: exact paths that need no key, because their routes verify a signature (`signed_body`). With keys, they
+    are closed while there are no `secrets` to verify it with.
+    """
+
+    def __init__(
+        self, app: ASGIApp, keys: CurrentKeys, signed: Iterable[str] = (), secrets: Secrets | None = None
+    ) -> None:
         self._app = app
         self._keys = keys
+        self._signed = frozenset(signed)
+        self._has_secrets = bool(secrets)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -50,24 +66,72 @@ class Authentication:
         await self._app(scope, receive, send)
 
     def _known(self, scope: Scope) -> Caller | None:
+        path = _path_of(scope)
+        if path in self._signed:
+            if not self._has_secrets:  # a sender tries again after a 503, and gives up after a 401
+                raise Problem("no-webhook-secret")
+            return None
         given = values_of(scope["headers"], b"authorization")
         scheme, _, key = given[0].decode("latin-1").partition(" ") if len(given) == 1 else ("", "", "")
         caller = self._keys.caller(key.strip()) if scheme.lower() == "bearer" else None
-        path = scope["path"].removeprefix(scope.get("root_path", ""))
-        if caller is None and f"{path}/".startswith(_GUARDED):
+        if caller is None and _is_under(path, _GUARDED):
             detail = "This API key is not known." if given else ""
             raise Problem("not-authenticated", detail, headers=[("www-authenticate", "Bearer")])
+        if not (caller is not None and caller.is_admin) and _is_under(path, _ADMIN):  # also if a route forgets to ask
+            raise Problem("not-allowed")
         if caller is not None:
             scope[_WITHDRAWN] = lambda: self._keys.withdrawn(key.strip(), caller)
         return caller
 
 
-def caller(request: Request, key: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)] = None) -> Caller:
-    """A dependency for routes that only known callers may use. `key` is there for the OpenAPI description alone."""
+def service_or_user(
+    request: Request, key: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)] = None
+) -> Caller:
+    """A dependency for routes that every known caller may use. `key` is there for the OpenAPI description alone."""
     found = request.scope.get(_PLACE)
     if not isinstance(found, Caller):  # the app is mounted in another, and Authentication did not see the path
         raise Problem("not-authenticated")
     return found
+
+
+_Known = Annotated[Caller, Depends(service_or_user)]
+
+
+def caller(who: _Known) -> Caller:
+    """A dependency for routes of users: the default, so that a service reaches only what was opened to it."""
+    if not who.is_user:
+        raise Problem("not-allowed", "This is for users: a service key does not open it.")
+    return who
+
+
+def service(who: _Known) -> Caller:
+    """A dependency for routes by which services call each other."""
+    if not who.is_service:
+        raise Problem("not-allowed", "This is for other services: only a service key opens it.")
+    return who
+
+
+def admin(who: _Known) -> Caller:
+    """A dependency for routes of the operator."""
+    if not who.is_admin:
+        raise Problem("not-allowed")
+    return who
+
+
+def signed_body(secrets: Secrets, now: Callable[[], float] = time.time) -> Callable[[Request], Awaitable[bytes]]:
+    """Makes a dependency for the routes of `signed` paths: the body, once its signature is verified. Without secrets
+    only the local caller gets that far.
+    """
+
+    async def body(request: Request) -> bytes:
+        sent = await request.body()
+        if secrets:
+            verify(secrets, request.scope["headers"], sent, now())
+        elif request.scope.get(_PLACE) != LOCAL:
+            raise Problem("no-webhook-secret")
+        return sent
+
+    return body
 
 
 def is_known(request: Request) -> bool:
@@ -91,9 +155,36 @@ def tenant_of(scope: Scope) -> str:
 
 
 def scope_of(scope: Scope) -> str | None:
-    """Who owns an `Idempotency-Key`: the same for all requests of one user."""
+    """Who owns an `Idempotency-Key`: the same for all requests of one user, whatever the roles of its keys, and for
+    all of services. Users have a tenant and services have none, so theirs never meet.
+    """
     found = scope.get(_PLACE)
     return f"{found.tenant_id}\0{found.user_id}" if isinstance(found, Caller) else None
+
+
+def _path_of(scope: Scope) -> str:
+    """As the router reads it: without the prefix under which this app is mounted."""
+    path, prefix = str(scope["path"]), str(scope.get("root_path", ""))
+    return path[len(prefix) :] if f"{path}/".startswith(f"{prefix}/") else path
+
+
+def _is_under(path: str, places: tuple[str, ...]) -> bool:
+    """Also in another spelling. The router knows no other one, but what stands before it or is added to it may."""
+    return any(f"{each}/".startswith(places) for each in (path, _plain(path)))
+
+
+def _plain(path: str) -> str:
+    """The one spelling of a path: unescaped, in lower case, with single slashes, without `.`, `..` and parameters."""
+    for _ in range(MAX_ESCAPES):
+        path = unquote(path)
+    parts: list[str] = []
+    for part in path.lower().replace("\\", "/").split("/"):
+        name = part.partition(";")[0].strip()
+        if name == "..":
+            del parts[-1:]
+        elif name not in ("", "."):
+            parts.append(name)
+    return "/" + "/".join(parts)
 
 
 def _local(scope: Scope) -> Caller:

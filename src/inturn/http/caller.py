@@ -1,4 +1,4 @@
-"""Who calls a route: a user of a tenant, or the one local user where there are no API keys."""
+"""Who calls a route: a user of a tenant, another service, or the one local user where there are no keys."""
 
 from __future__ import annotations
 
@@ -22,6 +22,14 @@ class Caller:
     user_id: str
     tenant_id: str
     is_local: bool = False
+    is_admin: bool = False
+    """Its key has the role `admin`: the operator of the server, whatever the tenant."""
+    is_service: bool = False
+
+    @property
+    def is_user(self) -> bool:
+        """The local caller is both: without keys there is nobody else."""
+        return self.is_local or not self.is_service
 
     @property
     def in_lanes(self) -> Caller:
@@ -29,4 +37,6 @@ class Caller:
         return replace(self, tenant_id="") if self.is_local else self
 
 
-LOCAL = Caller("local", "local", is_local=True)
+LOCAL = Caller("local", "local", is_local=True, is_admin=True, is_service=True)
+SERVICE = Caller("service", "", is_service=True)
+"""Every service, whichever key it has: a key that is changed leaves it who it was. No user is without a tenant."""

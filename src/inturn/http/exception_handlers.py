@@ -36,7 +36,7 @@ def add_exception_handlers(api: FastAPI) -> None:
 
 
 class LastResort:
-    """The outermost middleware. An error that nobody handled is logged, and its client learns nothing about it."""
+    """Outside of all that may fail. An error that nobody handled is logged, and its client learns nothing about it."""
 
     def __init__(self, app: ASGIApp, stopping: asyncio.Event) -> None:
         self._app = app
@@ -143,6 +143,13 @@ _TELL: dict[type[BaseException], Callable[[Any], Problem]] = {
     errors.UnknownConversation: _as("unknown-conversation"),
     errors.SessionCompleted: _as("session-completed"),
     errors.CardNotAllowed: _as("card-not-allowed"),
+    errors.UnknownCapability: _as("unknown-capability"),
+    errors.InputRefused: _only("input-refused"),
+    errors.VagueInput: lambda error: Problem(
+        "vague-input", _sentence(error.reason), more={"suggestions": error.suggestions}
+    ),
+    errors.UnknownJob: _as("unknown-job"),
+    errors.BrokerUnavailable: _only("broker-unavailable"),
     errors.AgentTimeout: _agent("agent-timeout"),
     errors.AgentUnavailable: _agent("agent-unavailable"),
     errors.AgentRejected: _agent("agent-rejected"),

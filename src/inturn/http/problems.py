@@ -41,14 +41,27 @@ _ALL = (
     Kind("caller-unknown", 400, "Idempotency-Key without a known caller",
          "Keys belong to callers, and nothing in this request says who is calling. Send it with your credentials, or "
          "without an Idempotency-Key if the operation does not need one."),
+    Kind("input-refused", 400, "Invalid input", "Invalid input provided."),
+    Kind("vague-input", 400, "The input does not say enough",
+         "It is not clear what is to be done. Say what, and by when."),
+    Kind("callback-missing", 400, "The call-back is not described",
+         "With pattern=async the body must also have: callback_url, user_id."),
+    Kind("callback-not-allowed", 400, "This URL is not called back",
+         "The callback_url is not below a configured base URL."),
     Kind("http-error", 400, "The request was refused", "Bad Request"),  # with whatever status it was refused
     Kind("not-authenticated", 401, "The request is not authenticated",
          "Send your API key: Authorization: Bearer <key>."),
+    Kind("bad-signature", 401, "The signature does not prove the request",
+         "No signature of webhook-signature fits what was sent."),
+    Kind("not-allowed", 403, "This key does not open this", "Only a key with the role admin may call this."),
     Kind("card-not-allowed", 403, "The workflow has no such card or action",
          "Card 'other': workflow 'support_intake' has no such card."),
     Kind("cross-origin", 403, "The request comes from another site",
          "Without API keys, only this server's own pages may call it."),
     Kind("not-found", 404, "There is nothing at this path", "GET /api/v1/workflow: there is no such path."),
+    Kind("unknown-capability", 404, "There is no such capability",
+         "There is no capability 'parse-mail'; there are: parse-task."),
+    Kind("unknown-job", 404, "There is no such job", "There is no job '9f3c'."),
     Kind("unknown-conversation", 404, "There is no such conversation",
          "There is no conversation '9f3c'; begin a new one."),
     Kind("method-not-allowed", 405, "This path does not allow this method", "PUT is not allowed, only: GET, DELETE."),
@@ -95,11 +108,15 @@ _ALL = (
     Kind("store-unavailable", 503, "The store is unavailable",
          "The store did not confirm the request, and it is kept nowhere else. Repeat it later: with the same "
          "message_id nothing happens twice.", AWAY_S),
+    Kind("broker-unavailable", 503, "Jobs are not accepted now",
+         "The job was not accepted, and will not run. Repeat the request later.", AWAY_S),
     Kind("outcome-unknown", 503, "It is not known whether anything was saved",
          "The store went away during the commit: either all was saved or nothing. Repeat it with the same message_id.",
          AWAY_S),
     Kind("turn-lost", 503, "The request lost its turn while it ran", "Nothing was saved: repeat the request.",
          AWAY_S),
+    Kind("no-webhook-secret", 503, "This server cannot check signatures",
+         "It has no secret to check the signature with, so nothing was done: set INTURN_WEBHOOK_SECRETS."),
     Kind("took-too-long", 503, "The request exceeded its time limit",
          "It was stopped after 600 s, and no response was kept. A repeat with the same key runs it again.", AWAY_S),
     Kind("stopped", 503, "An operator has stopped this Idempotency-Key",
@@ -207,8 +224,8 @@ SCHEMA: dict[str, Any] = {
     },
 }
 _EVERYWHERE = (
-    "not-authenticated", "cross-origin", "not-this-host", "body-timeout", "too-large", "headers-too-large",
-    "invalid-request", "internal-error", "bad-request",
+    "not-authenticated", "not-allowed", "cross-origin", "not-this-host", "body-timeout", "too-large",
+    "headers-too-large", "invalid-request", "internal-error", "bad-request",
 )  # fmt: skip
 
 

@@ -209,6 +209,7 @@ class DeadLetter:
     accepted_at: float
     """Seconds since the epoch, by the store's clock."""
     died_at: float
+    expires_at: float
     errors: tuple[dict[str, Any], ...]
 
 
@@ -217,7 +218,7 @@ class DeadLetters:
         self._process = process
 
     async def list(self, limit: int = 1000) -> list[DeadLetter]:
-        """The oldest first."""
+        """The oldest first. If there are more than `limit`, those that expire first."""
         await self._process.ready()
         found = await self._process.store.dead(arguments.whole(limit, "limit", 1, 1_000_000))
         return [_letter(view) for view in found]
@@ -252,5 +253,6 @@ def _letter(view: DeadView) -> DeadLetter:
         attempts=view.attempts,
         accepted_at=view.accepted_ms / 1000,
         died_at=view.died_ms / 1000,
+        expires_at=view.until_ms / 1000,
         errors=tuple(json.loads(error) for error in view.errors),
     )

@@ -34,7 +34,7 @@ from inturn.lanes.runtime import Runtime, enter_turn, leave_turn
 from inturn.lanes.turn import Turn
 from inturn.printable import Lines
 from inturn.store import clock
-from inturn.store.lane import ANY_FENCE, Commit, Ended, Failure, Given, GivenMessage, read_ident
+from inturn.store.lane import ANY_FENCE, Commit, Ended, Failure, Given, GivenMessage, Send, read_ident
 from inturn.store.limits import LOST_NOTE_MS
 
 log = logging.getLogger("inturn.lanes")
@@ -202,12 +202,17 @@ async def commit(turn: Turn[Any], effects: Commit) -> Ended:
     took_s = clock.now() - turn._lease.granted_at
     metrics.turns_committed.inc()
     metrics.turn_seconds.observe(took_s)
-    if turn._sends:
-        metrics.sends.inc(len(turn._sends))
-        turn._runtime.bring(turn.key, turn._sends)
+    tell_of_sends(turn, effects.sends)
     if log.isEnabledFor(logging.DEBUG):
         log.debug("commit key=%s fence=%d took=%.3fs sends=%d", turn.key, turn.fence, took_s, len(turn._sends))
     return ended
+
+
+def tell_of_sends(turn: Turn[Any], sends: Sequence[Send]) -> None:
+    """They are real."""
+    if sends:
+        metrics.sends.inc(len(sends))
+        turn._runtime.bring(turn.key, sends)
 
 
 async def fail(run: Execution, error: Exception) -> Passed | None:
@@ -229,12 +234,13 @@ async def fail(run: Execution, error: Exception) -> Passed | None:
     must_be_ours(turn, ended)
     turn._lease.end()
     metrics.turns.labels(failure.how).inc()
+    tell_of_sends(turn, failure.sends)
     log.warning(
         "fail key=%s handler=%s fence=%d attempt=%d how=%s: %s%s",
         turn.key, turn.handler, turn.fence, turn.attempt, failure.how, failure.why,
         Lines(f"\n{traceback_of(error).rstrip()}" if has_story(error) else ""),
     )  # fmt: skip
-    return None if ended.next is None else Passed(ended.next, failure.state or turn._stored)
+    return None if ended.next is None else Passed(ended.next, turn._state_after(failure))
 
 
 def _attempts_had(attempt: int, last_but_one: int, how: str, *, is_apart: bool) -> int:
@@ -277,23 +283,20 @@ def judge(run: Execution, error: Exception) -> Failure:
 
 
 def with_last_words(run: Execution, failure: Failure, error: Exception) -> Failure:
-    """What the handler leaves in the state when its message becomes a dead letter, whoever died over it."""
+    """What the handler leaves and sends when its message becomes a dead letter, whoever died over it."""
     turn, on_dead = run.turn, run.handler.on_dead
     assert on_dead is not None, "asked for only if there is one"
-    assert turn._shape is not None, "only a handler with a state has one"
     try:
         turn._undo()
         if not turn.messages:  # it died before, and was not begun this time
             turn._take_in(run.given.messages)
         on_dead(turn, error)
-        state = turn._shape.save(turn.state, turn.version, turn._code)
+        return failure._replace(**turn._last_words())
     except (BadMessage, StateMismatch) as unreadable:
-        log.warning("dead key=%s handler=%s: its state stays as it is: %s", turn.key, turn.handler, unreadable)
-        return failure
+        log.warning("dead key=%s handler=%s: it leaves and sends nothing: %s", turn.key, turn.handler, unreadable)
     except Exception:  # whatever it is: a message that cannot be buried would run for ever
-        log.exception("dead key=%s handler=%s: its state stays as it is", turn.key, turn.handler)
-        return failure
-    return failure._replace(state=state, keep_ms=turn._timing.keep_ms)
+        log.exception("dead key=%s handler=%s: it leaves and sends nothing", turn.key, turn.handler)
+    return failure
 
 
 def must_be_ours(turn: Turn[Any], ended: Ended) -> None:

@@ -30,6 +30,8 @@ MAX_WINDOW_S = 7 * 86400.0
 MAX_STATE_TTL_S = 366 * 86400.0
 DEFAULT_WAITING = 10_000
 MAX_WAITING = 10_000_000
+OnDead = Callable[[Any, Exception], None]
+"""Takes the turn whose message becomes a dead letter, and the error that it is buried with."""
 _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
 
@@ -68,8 +70,8 @@ class Handler:
     unless_newer: bool
     shares: Template | None
     group: Template | None
-    on_dead: Callable[[Any, Exception], None] | None = None
-    """Called with the turn when its message becomes a dead letter. What it changes in the state is kept with that."""
+    on_dead: OnDead | None
+    """Called when its message becomes a dead letter. What it leaves in the state, and sends, becomes real with that."""
 
     def rule_of(self, body: Any) -> Rule:
         """The rule of this message. A message that `cut` matches has no quiet time."""
@@ -165,6 +167,7 @@ def make(
     initial: Callable[[], Any] | None,
     timing: Timing,
     on_failure: OnFailure,
+    on_dead: OnDead | None,
     attempts: int,
     backoff: tuple[Seconds, Seconds],
     max_waiting: int,
@@ -202,12 +205,19 @@ def make(
         raise ArgumentError("initial", "needs state=, the type of the state")
     if isinstance(key, str) and ">" in key:
         raise ArgumentError("key", "must not contain '>', which joins a key and the handler of its sends", key)
+    if on_dead is not None and not callable(on_dead):
+        raise ArgumentTypeError("on_dead", "must be a function that takes a turn and an error", on_dead)
+    if on_dead is not None and _is_async(on_dead):
+        problem = (
+            "must be a plain function: it is part of burying the message, which waits for nothing. Let it send instead"
+        )
+        raise ArgumentTypeError("on_dead", problem, on_dead)
     shape = None if body is None else Shape(body, "body")
     first_s, longest_s = _pauses(backoff)
     return Handler(
         name=name,
         run=run,
-        is_async=inspect.iscoroutinefunction(run) or inspect.iscoroutinefunction(getattr(run, "__call__", None)),  # noqa: B004
+        is_async=_is_async(run),
         key=None if key is None else Template(key, "key", shape),
         message_id=None if message_id is None else Template(message_id, "message_id", shape),
         content=None if content_id is None else Template(content_id, "content_id", shape),
@@ -227,7 +237,12 @@ def make(
         unless_newer=bool(unless_newer),
         shares=None if shares is None else Template(shares, "shares", shape),
         group=None if group is None else Template(group, "group", shape),
+        on_dead=on_dead,
     )  # fmt: skip
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
 def _pauses(backoff: object) -> tuple[float, float]:

@@ -19,7 +19,7 @@ from inturn.lanes.handler import Handler, Timing
 from inturn.lanes.lease import TurnLease
 from inturn.lanes.runtime import Runtime
 from inturn.process.registry import post
-from inturn.store.lane import Commit, Ended, GivenMessage, Send, read_ident
+from inturn.store.lane import Commit, Ended, Failure, GivenMessage, Send, read_ident
 
 S = TypeVar("S")
 
@@ -268,7 +268,7 @@ class Turn(Generic[S]):
             keep_ms=self._timing.keep_ms,
             window_ms=window_ms,
             result=result,
-            sends=self._sends if self._served is None or not self._sends else self._named_sends(),
+            sends=self._sends if self._served is None else self._named_sends(),
             next_token=next_token,
             can=self._runtime.can if next_token else (),
             have=len(self.messages),
@@ -276,15 +276,29 @@ class Turn(Generic[S]):
             version=self._code,
         )
 
-    def _named_sends(self) -> list[Send]:
-        """A fresh send gets an id that it gets again if the same messages run again: see decision 013."""
-        told = "\0".join((self.key, *self._origins)).encode()
+    def _named_sends(self, *why: str) -> list[Send]:
+        """A fresh send gets an id that it gets again if the same messages run again: see decision 013.
+
+        `why`: other than for a commit. A message may still be committed whose death was lost with a server.
+        """
+        if not self._sends:
+            return []
+        told = "\0".join((self.key, *self._origins, *why)).encode()
         origin = hashlib.blake2b(told, digest_size=12).hexdigest()
         return [
             send._replace(ident=send.ident.replace("\0", f"\0{origin}", 1)) if send.is_fresh else send
             for send in self._sends
         ]
 
-    def _state_after(self, effects: Commit) -> bytes | None:
+    def _last_words(self) -> dict[str, Any]:
+        """What its dead letter leaves, as the fields of a `Failure`. Raises `BadMessage` for what cannot be written."""
+        words: dict[str, Any] = {"keep_ms": self._timing.keep_ms, "sends": self._named_sends("dead")}
+        if self._shape is not None and self.state is None:
+            words["state_op"] = "del"
+        elif self._shape is not None:
+            words |= {"state_op": "set", "state": self._shape.save(self.state, self.version, self._code)}
+        return words
+
+    def _state_after(self, effects: Commit | Failure) -> bytes | None:
         """The stored state once these effects are real: the next turn of the lane begins with it."""
         return {"keep": self._stored, "set": effects.state, "del": None}[effects.state_op]

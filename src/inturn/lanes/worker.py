@@ -13,6 +13,7 @@ import contextlib
 import logging
 import signal
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Any
 
@@ -41,8 +42,15 @@ MAX_IN_A_ROW = 16
 
 
 class Worker:
-    def __init__(self, runtime: Runtime, concurrency: int, grace_s: float) -> None:
+    """`only`: it runs the messages of these handlers; by default of all."""
+
+    def __init__(
+        self, runtime: Runtime, concurrency: int, grace_s: float, only: AbstractSet[str] | None = None
+    ) -> None:
         self._runtime = runtime
+        self._only = only
+        self.handed_back = 0
+        """How many turns had no time to finish."""
         self._concurrency = concurrency
         self._grace_s = grace_s
         self._loop = asyncio.get_running_loop()
@@ -99,7 +107,8 @@ class Worker:
         registry = runtime.process.registry
         registry.busy.add(self)
         registry.on_change()
-        log.info("worker begins handlers=%s concurrency=%d", ",".join(runtime.handlers), self._concurrency)
+        names = ",".join(name for name in runtime.handlers if self._only is None or name in self._only)
+        log.info("worker begins handlers=%s concurrency=%d", names, self._concurrency)
         try:
             while not self._stopping.is_set():
                 await self._round()
@@ -166,6 +175,8 @@ class Worker:
     def _handlers(self, partition: int) -> tuple[str, ...]:
         """Each handler comes first in its turn, or the lanes of the first would starve those of the others."""
         handlers = self._runtime.can
+        if self._only is not None:  # an older version of a handler is `<name>@<version>`
+            handlers = tuple(name for name in handlers if name.partition("@")[0] in self._only)
         first = self._firsts[partition] % len(handlers)
         self._firsts[partition] += 1
         return handlers[first:] + handlers[:first]
@@ -260,6 +271,7 @@ class Worker:
             asking.cancel()
         await asyncio.gather(*self._asking.values(), return_exceptions=True)
         left = set(self._tasks)
+        self.handed_back = len(left)
         for task in left:
             task.cancel()
         if left:
@@ -283,6 +295,49 @@ class Worker:
         """Nobody wakes this process any more, unless another worker runs in it."""
         if not self._runtime.workers:
             await self._runtime.process.store.unwork()
+
+
+class WorkerPool:
+    """Keeps a worker going while the store comes and goes, until it is told to stop."""
+
+    def __init__(
+        self, runtime: Runtime, concurrency: int, grace_s: float, only: AbstractSet[str] | None = None
+    ) -> None:
+        self._make = partial(Worker, runtime, concurrency, grace_s, only)
+        self._worker: Worker | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._is_stopping = False
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._work())
+
+    async def _work(self) -> None:
+        while not self._is_stopping:
+            self._worker = self._make()
+            try:
+                await self._worker.run()
+            except StoreUnavailable:
+                await asyncio.sleep(LOOK_S)
+            except Exception:
+                log.exception("the worker failed unexpectedly and is restarting")
+                await asyncio.sleep(LOOK_S)
+
+    def begin_to_stop(self) -> None:
+        """It takes no more turns. Called a second time, it does not wait for the running ones either."""
+        self._is_stopping = True
+        if self._worker is not None:
+            self._worker.stop()
+
+    async def stop(self, within_s: float) -> bool:
+        """Returns whether all turns had the time to finish."""
+        if not self._is_stopping:
+            self.begin_to_stop()
+        if self._task is None:
+            return True
+        done, _ = await asyncio.wait({self._task}, timeout=within_s)
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        return bool(done) and (self._worker is None or not self._worker.handed_back)
 
 
 class _Signals:

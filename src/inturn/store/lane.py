@@ -235,8 +235,8 @@ class Failure(NamedTuple):
     and the lane stops. `back`: as if it had not been given. Of the last two, the attempt counts if there is an `error`.
     `split`: the messages of a burst, each by itself, as if each had had `attempts`; else `attempts` is how many the
     handler has had, if it is not 0: one that was only counted is none. `version`: it is for workers that have this one.
-    `have`: how many messages the turn has seen (0: all); the others go back untouched. `state`: what a dead letter
-    leaves in its lane (b"": the state stays as it is), for `keep_ms`.
+    `have`: how many messages the turn has seen (0: all); the others go back untouched. `state` and `sends`: what a dead
+    letter leaves, as a commit does.
     """
 
     key: str
@@ -251,8 +251,10 @@ class Failure(NamedTuple):
     attempts: int = 0
     version: int = 0
     have: int = 0
+    state_op: Literal["keep", "set", "del"] = "keep"
     state: bytes = b""
     keep_ms: int = 0
+    sends: Sequence[Send] = ()
 
 
 class Ended(NamedTuple):

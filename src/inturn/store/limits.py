@@ -33,6 +33,9 @@ LOST_NOTE_MS = 60_000
 CLAIM_NOTE_MS = 60_000
 """How long SQLite keeps the answer to a claim for its repeats. Redis counts in timeouts of the caller instead."""
 
+LETTER_LIVES_MS = 7 * 86_400_000
+"""How long a dead letter is kept, unless the process that buries it says otherwise."""
+
 LOOK_AT_SHARED_MS = 100
 """How often a plain key that someone else holds is looked at: its holder deletes it without telling us."""
 
@@ -70,6 +73,9 @@ MAX_BURIED = 100
 
 MAX_DUE = 64
 """Locks, lanes, late messages and delayed messages that one call looks after because their time has come."""
+
+MAX_LETTERS = 64
+"""Dead letters that one beat removes because their time is over, or gives their time because nobody has yet."""
 
 MAX_UNCLAIM = 1000
 """Lanes that one call looks at on Redis, to find what a claim was given that left no note."""

@@ -7,15 +7,20 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from inturn.errors import MissingExtra, SettingsError
-from inturn.settings import STORE_SCHEMES, Namespace, Partitions, Replicas
+from inturn.settings import STORE_SCHEMES, Namespace, Partitions, Replicas, Seconds
+from inturn.store.limits import LETTER_LIVES_MS
 from inturn.store.protocol import Store
 from inturn.store.sqlite.store import SqliteStore
 from inturn.store.sqlite.transaction import WallClock, wall_us
+
+MAX_LETTER_S = 100 * 366 * 86_400.0
+"""Whoever asks for more wants to keep dead letters for ever; no number may grow larger than the stores can count."""
 
 _RULES: dict[str, TypeAdapter[Any]] = {
     "namespace": TypeAdapter(Namespace),
     "partitions": TypeAdapter(Partitions | None),
     "replicas": TypeAdapter(Replicas),
+    "dead_letter_ttl": TypeAdapter(Seconds),
 }
 """The rules of the settings: an argument has to follow them too."""
 
@@ -29,19 +34,28 @@ def open_store(
     timeout_s: float = 5.0,
     allow_eviction: bool = False,
     replicas: int = 0,
+    dead_letter_ttl: float = LETTER_LIVES_MS / 1000,
     wall: WallClock | None = None,
 ) -> Store:
     """Returns the store behind `url`; nothing is connected yet. No message shows what could be a password.
 
     `partitions`: `None` is the store's default, 1 on a single server and 16 on a cluster.
+    `dead_letter_ttl`: seconds for which a message that this process buries is kept.
     """
-    _check(namespace=namespace, partitions=partitions, replicas=replicas)
+    _check(namespace=namespace, partitions=partitions, replicas=replicas, dead_letter_ttl=dead_letter_ttl)
+    letter_ms = max(1, round(min(dead_letter_ttl, MAX_LETTER_S) * 1000))
     scheme = url.partition("://")[0] if "://" in url else ""
     if scheme == "sqlite":
         if replicas:
             raise SettingsError(f"replicas {replicas}: sqlite:// has none to wait for; leave it out, or use Redis")
         return SqliteStore(
-            url, process, namespace=namespace, partitions=partitions or 1, timeout_s=timeout_s, wall=wall or wall_us
+            url,
+            process,
+            namespace=namespace,
+            partitions=partitions or 1,
+            timeout_s=timeout_s,
+            letter_ms=letter_ms,
+            wall=wall or wall_us,
         )
     if wall is not None:
         raise SettingsError("only sqlite:// takes another clock: the time of Redis is the server's")
@@ -60,6 +74,7 @@ def open_store(
             timeout_s=timeout_s,
             allow_eviction=allow_eviction,
             replicas=replicas,
+            letter_ms=letter_ms,
         )
     known = ", ".join(f"{name}://" for name in STORE_SCHEMES)
     if not scheme:

@@ -100,6 +100,8 @@ class LaneList(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeadView:
+    """`until_ms`: when it expires, by the store's clock."""
+
     key: str
     handler: str
     id: str
@@ -107,4 +109,5 @@ class DeadView:
     attempts: int
     accepted_ms: int
     died_ms: int
+    until_ms: int
     errors: tuple[str, ...]

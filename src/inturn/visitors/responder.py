@@ -154,10 +154,9 @@ class VisitorResponder:
             max_waiting=MAX_MESSAGES,
             group="{tenant_id}",
             shares=(lambda event: PREFIX + event.lock_name) if shares else None,
+            on_dead=self._on_dead,
         )(self._run)
-        handler = replace(self.app.runtime.handler(MESSAGES), on_dead=self._on_dead)
-        self.app.runtime.handlers[MESSAGES] = handler
-        return handler
+        return self.app.runtime.handler(MESSAGES)
 
     def _under(self, policy: BusyPolicy, quiet: arguments.Seconds | None) -> Handler:
         """The handler, as messages under this policy come to it. It is one for all: a message that comes again is the

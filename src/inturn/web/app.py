@@ -1,4 +1,4 @@
-"""`make_app`: one FastAPI app made of workflows, visitors, the pages and health, with what guards them."""
+"""`make_app`: one FastAPI app made of workflows, visitors, jobs, the pages and health, with what guards them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from importlib.metadata import version
 from inturn.agents.factory import make_agent
 from inturn.agents.protocol import Agent
 from inturn.app import InTurn
+from inturn.capabilities.capability import Capabilities
 from inturn.errors import MissingExtra
 from inturn.http.api_keys import CurrentKeys
 from inturn.http.asgi import ASGIApp, Receive, Scope, Send
 from inturn.http.body_limit import BodyLimit
 from inturn.http.idempotency.middleware import IdempotencyMiddleware
+from inturn.http.request_id import RequestId
+from inturn.http.signatures import secrets_of
+from inturn.jobs.transport import Transport
 from inturn.settings import Settings, load_settings
 from inturn.visitors.projects import LaneProjects
 from inturn.visitors.responder import VisitorResponder
@@ -28,10 +32,22 @@ from inturn.workflows.plain_state import RedisWorkflowStateStore
 try:
     from fastapi import FastAPI
 
-    from inturn.http.auth import Authentication, caller, caller_in_lanes, scope_of, tenant_of, withdrawn
+    from inturn.http.auth import (
+        Authentication,
+        admin,
+        caller,
+        caller_in_lanes,
+        scope_of,
+        service_or_user,
+        tenant_of,
+        withdrawn,
+    )
     from inturn.http.exception_handlers import LastResort, add_exception_handlers
     from inturn.http.streams import EndingStreams
     from inturn.http.tenant_streams import LimitedStreams, TenantStreams
+    from inturn.jobs.factory import make_service
+    from inturn.jobs.routes import job_routes
+    from inturn.jobs.worker import CapabilityWorker
     from inturn.visitors.routes import visitor_routes
     from inturn.web.health import health_routes
     from inturn.web.lifecycle import GRACE_S, Lifecycle
@@ -44,8 +60,9 @@ except ModuleNotFoundError as error:
 
 ABOUT = """\
 Every conversation, in turn. A workflow walks a user through its steps, one turn at a time. A visitor's messages are
-answered one turn at a time. Errors are problem documents (RFC 9457): branch on their `code`. Any POST may carry an
-`Idempotency-Key`. For turns and visitors' messages it is simpler to repeat the same `message_id`."""
+answered one turn at a time. A capability is executed at once, or as a job that calls back. Errors are problem documents
+(RFC 9457): branch on their `code`. Any POST may carry an `Idempotency-Key`. For turns and visitors' messages it is
+simpler to repeat the same `message_id`."""
 
 
 def make_app(
@@ -54,13 +71,16 @@ def make_app(
     app: InTurn | None = None,
     agent: Agent | None = None,
     definitions: WorkflowDefinition | Mapping[str, WorkflowDefinition] | None = None,
+    capabilities: Capabilities | None = None,
+    transport: Transport | None = None,
     grace: float = GRACE_S,
 ) -> FastAPI:
     """Checks every setting now; the store is opened when the server starts. Pass an `app` or `agent`, and you close
-    it. `grace`: seconds that running turns have when the server stops.
+    it. `capabilities`: your own, instead of those that ship with inturn. `transport`: what carries jobs, instead of
+    what the settings name. `grace`: seconds that running turns and jobs have when the server stops.
     """
     settings = settings or load_settings()
-    keys = CurrentKeys(settings)
+    keys, secrets = CurrentKeys(settings), secrets_of(settings)
     turns = app or InTurn(settings=settings)
     answers = agent or make_agent(settings)
     known = definitions or (load_definitions(settings.workflows) if settings.workflows else default_definition())
@@ -81,7 +101,9 @@ def make_app(
         quiet=settings.visitor_quiet,
         shares=settings.share_visitor_lock,
     )
-    lifecycle = Lifecycle(turns, grace, settings.concurrency)
+    jobs = make_service(turns, answers, settings, capabilities=capabilities, transport=transport)
+    worker = CapabilityWorker(jobs, settings.job_concurrency, grace) if settings.job_concurrency else None
+    lifecycle = Lifecycle(turns, grace, settings.concurrency, jobs, worker)
 
     @asynccontextmanager
     async def lifespan(api: FastAPI) -> AsyncIterator[None]:
@@ -92,6 +114,7 @@ def make_app(
         finally:
             watching.cancel()
             await lifecycle.stop()
+            await jobs.close()
             if agent is None:
                 await answers.aclose()
             if app is None:
@@ -112,10 +135,12 @@ def make_app(
     api.state.lifecycle = lifecycle
     api.state.agent = answers
     api.state.orchestrator = orchestrator
+    api.state.jobs = jobs
     api.state.keys = keys
     add_exception_handlers(api)
     api.include_router(workflow_routes(orchestrator, caller, lifecycle.streams))
     api.include_router(visitor_routes(responder, caller_in_lanes))
+    api.include_router(job_routes(jobs, service_or_user, admin))
     api.include_router(health_routes(turns))
     api.include_router(page_routes())
     api.include_router(description_routes(api))
@@ -123,9 +148,10 @@ def make_app(
     api.add_middleware(Idempotent, turns=turns)
     api.add_middleware(EndingStreams, stopping=lifecycle.stopping, withdrawn=withdrawn)
     api.add_middleware(LimitedStreams, streams=TenantStreams(settings.max_streams_per_tenant), tenant_of=tenant_of)
-    api.add_middleware(Authentication, keys=keys)
+    api.add_middleware(Authentication, keys=keys, secrets=secrets)
     api.add_middleware(BodyLimit, within_s=settings.body_timeout)
     api.add_middleware(LastResort, stopping=lifecycle.stopping)
+    api.add_middleware(RequestId)
     return api
 
 

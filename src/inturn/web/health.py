@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from uuid import uuid4
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from inturn.app import InTurn
 from inturn.errors import InTurnError
-from inturn.http.auth import is_known
+from inturn.http.auth import is_known, service_or_user
 from inturn.store import clock
 
 FRESH_S = 1.0
@@ -72,7 +72,8 @@ def health_routes(app: InTurn) -> APIRouter:
             return JSONResponse({"status": "unready", "store": why}, status_code=503, headers=fresh)
         return JSONResponse({"status": "ready", "store": "ok"}, headers=fresh)
 
-    @router.get("/metrics", include_in_schema=False)
+    # a server of services alone has metrics too
+    @router.get("/metrics", include_in_schema=False, dependencies=[Depends(service_or_user)])
     def metrics() -> Response:
         return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST, headers=fresh)
 

@@ -8,31 +8,45 @@ import logging
 from inturn.app import InTurn
 from inturn.errors import StoreUnavailable
 from inturn.http.streams import Streams
-from inturn.lanes.worker import Worker
+from inturn.jobs.service import JobService
+from inturn.jobs.worker import CapabilityWorker
+from inturn.lanes.worker import WorkerPool
 from inturn.store import clock
 
 log = logging.getLogger("inturn.web")
 
 GRACE_S = 30.0
-RETRY_S = 1.0
 
 
 class Lifecycle:
-    def __init__(self, app: InTurn, grace_s: float = GRACE_S, concurrency: int = 10) -> None:
+    def __init__(
+        self,
+        app: InTurn,
+        grace_s: float = GRACE_S,
+        concurrency: int = 10,
+        jobs: JobService | None = None,
+        worker: CapabilityWorker | None = None,
+    ) -> None:
+        """`worker`: works on jobs and call-backs. Without it, what there is of them is left to other processes."""
         self.app = app
-        self._concurrency = concurrency
         self.grace_s = grace_s
         self.streams = Streams()
         self.stopping = asyncio.Event()
         """Set when the server begins to stop. Event streams without an end of their own end then."""
+        self.cut_jobs_off = False
+        """Whether a job had no time to finish."""
+        self._concurrency = concurrency
+        self._service = jobs
+        self._jobs = worker
         self._is_started = False
         self._stops_at: float | None = None
-        self._worker: Worker | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._pool: WorkerPool | None = None
         self._finishing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """If the store is away, requests are told so, and the worker begins when the store is back."""
+        """If the store is away, requests are told so, and the worker begins when the store is back. If the broker is
+        away, or a queue does not fit, it raises.
+        """
         if self._is_started:
             return
         self._is_started = True
@@ -40,48 +54,47 @@ class Lifecycle:
             await self.app.open()
         except StoreUnavailable as error:
             log.warning("the store is away, and requests get 503 until it is back: %s", error)
-        if self.app.runtime.handlers:
-            self._task = asyncio.create_task(self._work())
-
-    async def _work(self) -> None:
-        while not self.stopping.is_set():
+        if self._jobs is not None:
+            await self._jobs.start()
+        elif self._service is not None:
+            await self._service.transport.open()
+        ours = set(self.app.runtime.handlers) - JobService.handlers
+        if ours:
             # it has the grace of the whole server, some of which may be spent by the time it is told to stop
-            self._worker = Worker(self.app.runtime, self._concurrency, self.grace_s)
-            try:
-                await self._worker.run()
-            except StoreUnavailable:
-                await asyncio.sleep(RETRY_S)
-            except Exception:
-                log.exception("the worker failed unexpectedly and is restarting")
-                await asyncio.sleep(RETRY_S)
+            self._pool = WorkerPool(self.app.runtime, self._concurrency, self.grace_s, ours)
+            self._pool.start()
 
     def begin_to_stop(self) -> None:
-        """The worker begins no more turns, and endless streams end. Requests go on; streamed turns have the grace."""
+        """The workers begin no more turns, and endless streams end. Requests go on; streamed turns have the grace."""
         if self._stops_at is None:
             self._stops_at = clock.now() + self.grace_s
             self.stopping.set()
             # their grace begins now, not when all responses have ended: theirs are among those, and end with the turns
             self._finishing = asyncio.create_task(self.streams.finish(self.grace_s))
-            if self._worker is not None:
-                self._worker.stop()
+            if self._pool is not None:
+                self._pool.begin_to_stop()
+            if self._jobs is not None:
+                self._jobs.begin_to_stop()
 
     def hurry(self) -> None:
         """Ends the grace now, whatever was left of it."""
         self.begin_to_stop()
         self._stops_at = clock.now()
         self.streams.cut_off()
-        if self._worker is not None:
-            self._worker.stop()  # a second time
+        if self._pool is not None:
+            self._pool.begin_to_stop()  # a second time
+        if self._jobs is not None:
+            self._jobs.hurry()
 
     async def stop(self) -> None:
         self.begin_to_stop()
         if self._finishing is not None:
             await self._finishing
         await self.streams.finish(self._left_s())  # those that began meanwhile
-        if self._task is not None:
-            await asyncio.wait({self._task}, timeout=self._left_s())
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        if self._jobs is not None:
+            self.cut_jobs_off = not await self._jobs.stop()
+        if self._pool is not None:
+            await self._pool.stop(self._left_s())
 
     def _left_s(self) -> float:
         return max(0.0, (self._stops_at or 0.0) - clock.now())

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 
 from inturn.errors import MissingExtra
-from inturn.lanes.worker import SIGNALS
+from inturn.jobs.worker import SIGNALS
 from inturn.web.lifecycle import Lifecycle
 
 try:
@@ -97,7 +97,7 @@ def serve(
     limits: Limits = Limits(),  # noqa: B008 - it is frozen
     logs_access: bool = False,
 ) -> None:
-    """Serves until SIGTERM or SIGINT. `api` was made by `make_app`."""
+    """Serves until SIGTERM, SIGINT or SIGUSR2. `api` was made by `make_app`."""
     lifecycle: Lifecycle = api.state.lifecycle
     config = uvicorn.Config(
         api, log_config=None, access_log=logs_access, lifespan="on", server_header=False,
@@ -105,8 +105,10 @@ def serve(
     )  # fmt: skip
 
     async def run() -> None:
-        await lifecycle.start()  # here, so that a store that cannot keep the promises is refused in one sentence
-        await Server(config, lifecycle, on_start).serve(sockets=[listening])
+        server = Server(config, lifecycle, on_start)
+        with server.capture_signals():  # jobs may run before the server does: a signal must not just kill them
+            await lifecycle.start()  # here, so that a store that cannot keep the promises is refused in one sentence
+            await server.serve(sockets=[listening])
 
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(run())

@@ -31,6 +31,7 @@ async def failing(agent: CopilotStudioAgent) -> AgentError:
         (403, AgentRejected),
         (404, AgentRejected),
         (422, AgentRejected),
+        (409, AgentUnavailable),
         (429, AgentUnavailable),
         (500, AgentUnavailable),
         (503, AgentUnavailable),
@@ -44,6 +45,13 @@ async def test_a_status_is_typed_and_says_what_the_service_said(
     assert type(error) is kind
     assert (error.agent, error.said) == ("copilot_studio", "the reason")
     assert str(status) in error.why
+    assert (error.status, error.retry_after_s) == (status, None)
+
+
+async def test_the_time_that_it_asks_to_wait_is_told(provider: Provider, make_copilot: MakeAgent) -> None:
+    provider.script = answers(503, {}, Retry_After="12")
+    error = await failing(make_copilot())
+    assert (type(error), error.status, error.retry_after_s) == (AgentUnavailable, 503, 12.0)
 
 
 @pytest.mark.parametrize("body", [b"[1]", b"not \xff JSON", b"", b'{"error": "text"}', b"x" * 9000])

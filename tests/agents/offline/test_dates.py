@@ -67,3 +67,21 @@ def test_what_is_no_single_date_is_refused_with_the_reason(said: str, why: str) 
 def test_a_month_ago_ends_with_the_month() -> None:
     found = dates_in("a month ago", date(2026, 3, 31))
     assert [each.value for each in found] == [date(2026, 2, 28)]
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("next week", date(2026, 11, 23)),
+        ("next month", date(2026, 12, 16)),
+        ("end of the month", date(2026, 11, 30)),
+        ("end of the week", date(2026, 11, 20)),
+        ("this weekend", date(2026, 11, 21)),
+        ("on Monday", date(2026, 11, 23)),
+        ("by the 20th", date(2026, 11, 20)),
+        ("Fri", date(2026, 11, 20)),
+    ],
+)
+def test_a_due_day_has_words_that_a_field_of_a_workflow_asks_about_instead(said: str, meant: date) -> None:
+    assert [each.value for each in dates_in(said, TODAY, is_due=True)] == [meant]
+    assert meant not in [each.value for each in dates_in(said, TODAY, is_coming=True)]

@@ -32,6 +32,7 @@ async def failing(agent: OpenAIAgent, *, in_workflow: bool = False) -> AgentErro
         (403, AgentRejected),
         (404, AgentRejected),
         (422, AgentRejected),
+        (409, AgentUnavailable),
         (408, AgentUnavailable),
         (429, AgentUnavailable),
         (500, AgentUnavailable),
@@ -46,6 +47,13 @@ async def test_a_status_is_typed_and_says_what_the_endpoint_said(
     assert type(error) is kind
     assert (error.agent, error.said) == ("openai", "the reason")
     assert str(status) in error.why
+    assert (error.status, error.retry_after_s) == (status, None)
+
+
+async def test_the_time_that_it_asks_to_wait_is_told(provider: Provider, make_openai: MakeAgent) -> None:
+    provider.script = answers(503, {}, Retry_After="12")
+    error = await failing(make_openai())
+    assert (type(error), error.status, error.retry_after_s) == (AgentUnavailable, 503, 12.0)
 
 
 async def test_an_error_page_is_told_in_one_short_line(provider: Provider, make_openai: MakeAgent) -> None:

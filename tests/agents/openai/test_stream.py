@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inturn.agents.openai.stream import Joiner, ReplyScanner, Thoughts, answer_of, mended
+from inturn.agents.json_object import mended
+from inturn.agents.openai.stream import Joiner, ReplyScanner, Thoughts, answer_of
 
 TEXTS = st.text(st.characters(exclude_categories=[]), max_size=40) | st.text('"\\{}[]:,u😀\ud83d\ude00\n', max_size=20)
 VALUES = st.recursive(

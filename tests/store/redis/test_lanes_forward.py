@@ -156,6 +156,21 @@ async def test_a_send_that_is_a_duplicate_there_is_passed_over(a: RedisPeer) -> 
     assert await a.mailbox(key) == ["waits", "new"]
 
 
+async def test_what_a_dead_letter_sends_to_another_partition_waits_there_for_who_brings_it(
+    a: RedisPeer, b: RedisPeer
+) -> None:
+    source, key = key_in(a, 0), key_in(a, 1)
+    await a.put(source, "m")
+    turn = await a.claim_one()
+    sends = [send_to(key, "s1"), send_to(source, "own"), send_to(key, "s2", is_fresh=True)]
+    for _ in range(2):
+        await a.fail(turn, "dead", sends=sends)
+    assert (await a.mailbox(source), await a.mailbox(key)) == (["own"], [])
+    assert (await b.store.beat(0, [])).forwards == (1,)
+    await b.store.forward(0, 1)
+    assert await a.mailbox(key) == ["s1", "s2"]
+
+
 async def test_the_two_directions_do_not_meet(a: RedisPeer) -> None:
     there = await send(a, "s", source=0, target=1)
     back = await send(a, "s", source=1, target=0)

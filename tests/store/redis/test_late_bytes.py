@@ -14,7 +14,7 @@ from tests.chaos.proxy import Connection, Proxy
 from tests.servers import PrivateRedis
 from tests.store.policies import cancel
 from tests.store.redis.peers import Open, RedisPeer
-from tests.store.world import work
+from tests.store.world import send_to, work
 from tests.waiting import until
 
 
@@ -187,6 +187,20 @@ async def test_the_note_of_a_refusal_ends_with_the_time_in_which_its_bytes_can_a
     notes = await near.store.command("KEYS", near.store._keys[0].note("*"))
     (note,) = notes
     assert 0 < await near.store.command("PTTL", note) <= near.store.timeout_s * 3000
+
+
+async def test_a_death_that_arrives_after_its_repeat_was_answered_buries_and_sends_nothing_more(
+    network: Proxy, far: RedisPeer, near: RedisPeer
+) -> None:
+    await far.put("k", "m")
+    turn = await far.claim_one()
+    await far.fail(turn._replace(token=far.new_token()), "back")  # so that the server knows the script
+    answer, first_attempt = await late(network, far.fail(turn, "dead", sends=[send_to("out", "s", is_fresh=True)]))
+    assert (answer.status, await near.mailbox("out")) == ("failed", ["s"])
+    await near.store.drop("k", work("m"))
+    await near.done(await near.claim_one())
+    await first_attempt.deliver()
+    assert (await near.store.dead(10), await near.mailbox("out")) == ([], [])
 
 
 # -- calls that note their answers -----------------------------------------------------------------------------------

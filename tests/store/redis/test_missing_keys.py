@@ -181,7 +181,9 @@ class Scene:
 
     async def fail(self) -> None:
         for number, (peer, turn) in enumerate(self.turns):
-            await peer.fail(turn, ("split", "retry", "park", "dead", "back")[number % 5], next_token=peer.new_token())
+            how = ("split", "retry", "park", "dead", "back")[number % 5]
+            sends = [send_to("ready", "s8"), send_to(turn.key, "s8")] if how == "dead" else []
+            await peer.fail(turn, how, next_token=peer.new_token(), sends=sends)  # type: ignore[arg-type]
 
     async def bring_back(self) -> None:
         await self.b.store.resume("parked")

@@ -66,6 +66,7 @@ def a_send(number: int) -> Send:
 
 def send_words(number: int) -> list[Any]:
     special = {"to": "", "key": "key", "is_fresh": 1, "rank": str(limits.MAX_PRIORITY), "rule": RULE.text()}
+    assert names_of("lanes/commit", "SEND") == names_of("lanes/fail", "SEND")
     return [special.get(name, f"{name} {number}") for name in names_of("lanes/commit", "SEND")]
 
 
@@ -90,10 +91,11 @@ def a_failure() -> Failure:
         "attempts",
         "version",
         "have",
+        "state_op",
         "state",
         "keep_ms",
     )
-    return Failure(**say(*words), can=["can"])
+    return Failure(**say(*words), can=["can"], sends=[a_send(1), a_send(2)])
 
 
 NOTED = [Notice("granted", "n1", "t1"), Notice("lost", "n2", "t2", "why", 5)]
@@ -175,7 +177,7 @@ def names_of(path: str, label: str) -> list[str]:
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> RedisStore:
-    store = RedisStore("redis://localhost", "process", namespace="ns", partitions=2, timeout_s=2.0)
+    store = RedisStore("redis://localhost", "process", namespace="ns", partitions=2, timeout_s=2.0, letter_ms=3_600_000)
     monkeypatch.setattr(store, "partition_of", lambda name: 0)
     monkeypatch.setattr(secrets, "token_hex", lambda length: "random")
     monkeypatch.setattr(redis_store, "_extensions", itertools.count(7))
@@ -201,8 +203,9 @@ async def call_of(store: RedisStore, path: str, call: Verb) -> Called:
 async def test_every_key_and_argument_stands_where_the_header_says(store: RedisStore, path: str) -> None:
     called = await call_of(store, path, CALLS[path])
     assert called.script is load(path)
-    special = {"prefix": "ns:{0}:", "process": "process"} | SPECIAL.get(path, {})
-    if path == "lanes/commit":
+    special: dict[str, Any] = {"prefix": "ns:{0}:", "process": "process", "letter_ms": 3_600_000}
+    special |= SPECIAL.get(path, {})
+    if path in ("lanes/commit", "lanes/fail"):
         special["sends..."] = [*send_words(1), *send_words(2)]
     expected: list[Any] = []
     for name in names_of(path, "ARGV"):
@@ -215,12 +218,12 @@ async def test_every_key_and_argument_stands_where_the_header_says(store: RedisS
 
 async def test_one_dead_letter_is_asked_for_by_its_member(store: RedisStore) -> None:
     called = await call_of(store, "admin/dead", lambda store: store.dead_letter("key", "ident"))
-    assert called.arguments == ["ns:{0}:", 1, "key\0ident", "deadline_ms"]
+    assert called.arguments == ["ns:{0}:", 3_600_000, 1, "key\0ident", "deadline_ms"]
 
 
 async def test_dropping_is_replaying_that_ends_before_the_mailbox(store: RedisStore) -> None:
     called = await call_of(store, "admin/replay", lambda store: store.drop("key", "ident"))
-    assert called.arguments == ["ns:{0}:", "key", "ident", "drop", 6000, "deadline_ms"]
+    assert called.arguments == ["ns:{0}:", "key", 3_600_000, "ident", "drop", 6000, "deadline_ms"]
 
 
 @pytest.mark.parametrize("path", [path for path in PATHS if path.startswith("plain/")])

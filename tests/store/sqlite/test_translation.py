@@ -59,12 +59,13 @@ RENAMED = {
     "save_grant": "settle.insert_grant",
     "handler_of": "lane.handler",  # a property of a message
     "read_messages": "lane.others_of",
-    "not_idle": "workers.claim",  # inline there: its only use
+    "not_idle": "workers._not_idle",
+    "works": "workers._works",
 }
 ONLY_IN_LUA = {
     "Redis packs records and names their members; here they are rows": {
         "new_lane", "whole_lane", "whole", "mail_member", "later_member", "place_member", "rank_of", "waits_of",
-        "turn_notice", "grant_notice", "needs_of", "alarm", "end_delay",
+        "turn_notice", "grant_notice", "needs_of", "alarm", "end_delay", "letter_until",
     },
     "saves a look at the lane, which SQLite has in its transaction": {"is_last"},
     "turns hold plain keys only on Redis": {"keep_shared"},
@@ -149,4 +150,4 @@ def test_the_tables_of_exceptions_hold_nothing_that_is_gone() -> None:
 
 def test_the_package_carries_the_tables() -> None:
     found = {file.name for file in (files("inturn.store.sqlite") / "schema").iterdir()}
-    assert found >= {"schema.sql", "lanes.sql", "policies.sql", "waits.sql"}
+    assert found >= {"schema.sql", "lanes.sql", "policies.sql", "waits.sql", "groups.sql", "letters.sql"}

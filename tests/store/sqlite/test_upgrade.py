@@ -7,8 +7,10 @@ import sqlite3
 from importlib.resources import files
 
 from inturn.store.lane import Rule
+from inturn.store.limits import LETTER_LIVES_MS
 from inturn.store.protocol import Acquired, Released
 from inturn.store.sqlite.connection import APPLICATION_ID, SCHEMA_VERSION
+from inturn.store.sqlite.transaction import wall_us
 from tests.store.sqlite.opener import Opener, path_of, run
 from tests.store.world import Peer, work
 
@@ -65,7 +67,7 @@ async def test_many_processes_may_upgrade_the_file_at_once(open_peer: Opener) ->
     assert sorted(answer.status for answer in answers) == ["accepted"] + ["pending"] * 7
 
 
-def make_version_2(peer: Peer) -> None:
+def make_version_2(peer: Peer, died_ms: int = 0) -> None:
     """As version 2 left it: a message that waits, one that has failed before, one that runs, and a dead letter."""
     make_version_1(peer)
     connection = sqlite3.connect(path_of(peer))
@@ -78,8 +80,8 @@ def make_version_2(peer: Peer) -> None:
     connection.execute(messages, (2, "waits", work("new"), 0, 1))
     connection.execute(messages, (3, "runs", work("r"), 1, 0))
     connection.execute(
-        "INSERT INTO dead_letters VALUES (9, 1, 60000, 8, 'dead', ?, 0, x'7b7d', 3, 30000, 600000, 1, '[\"{}\"]')",
-        (work("d"),),
+        "INSERT INTO dead_letters VALUES (9, ?, 60000, 8, 'dead', ?, 0, x'7b7d', 3, 30000, 600000, 1, '[\"{}\"]')",
+        (died_ms or wall_us() // 1000, work("d")),
     )
     connection.execute("PRAGMA user_version = 2")
     connection.commit()
@@ -99,6 +101,18 @@ async def test_a_file_of_version_2_is_upgraded_in_place(open_peer: Opener) -> No
     assert (await peer.claim_one()).ident == work("d")
     assert (await peer.store.steer("runs", HELD, 4, 1)).status == "steered"
     assert await run(peer, lambda tx: tx.execute("PRAGMA user_version").fetchone()) == (SCHEMA_VERSION,)
+
+
+async def test_a_dead_letter_of_version_2_expires_counted_from_when_it_died(open_peer: Opener) -> None:
+    peer, now_ms = open_peer(), wall_us() // 1000
+    make_version_2(peer, died_ms=now_ms - LETTER_LIVES_MS + 60_000)
+    assert [letter.until_ms - now_ms for letter in await peer.store.dead(10)] == [60_000]
+    shorter = open_peer(process="host:1:short", letter_ms=LETTER_LIVES_MS - 60_000)
+    assert await shorter.store.dead(10) == []
+    await peer.beat()  # from here on it has the time of the process that beat first
+    assert len(await shorter.store.dead(10)) == 1
+    await shorter.beat()
+    assert len(await shorter.store.dead(10)) == 1
 
 
 async def test_what_has_failed_under_version_2_is_joined_by_nothing(open_peer: Opener) -> None:

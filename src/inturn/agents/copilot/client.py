@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field
@@ -36,10 +36,11 @@ _NO_CONVERSATION = re.compile(
 class StatusError(Exception):
     """The service answered with a status other than 200."""
 
-    def __init__(self, status: int, said: str) -> None:
+    def __init__(self, status: int, said: str, headers: Mapping[str, str]) -> None:
         super().__init__(f"status {status}")
         self.status = status
         self.said = said
+        self.headers = headers
 
     @property
     def is_conversation_gone(self) -> bool:
@@ -75,7 +76,7 @@ async def _inspect(response: aiohttp.ClientResponse) -> None:
             body = await response.content.read(4000)
         finally:
             response.close()
-        raise StatusError(response.status, message_in(body.decode("utf-8", "replace")))
+        raise StatusError(response.status, message_in(body.decode("utf-8", "replace")), response.headers)
     if call is not None and response.method == "POST":  # endpoints are discovered with a GET, which is no stream
         if response.content_type in ("text/html", "application/json"):
             response.close()
@@ -192,7 +193,7 @@ class Link:
 
     def translated(self, agent: str, error: Exception) -> AgentError:
         if isinstance(error, StatusError):
-            return by_status(agent, error.status, self._said(error.said))
+            return by_status(agent, error.status, self._said(error.said), error.headers)
         if isinstance(error, StreamError):
             return AgentUnavailable(agent, "broke off with an error", self._said(str(error)))
         if isinstance(error, NoToken):

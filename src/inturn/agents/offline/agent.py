@@ -1,6 +1,6 @@
 """The offline agent: no key, no network, no guessing. The same words in the same situation get the same answer.
 
-It fills a workflow from what the user writes, and chats from the definition's own texts.
+It fills a workflow from what the user writes, and chats from the definition's own texts. A prompt brings its own rules.
 """
 
 from __future__ import annotations
@@ -9,15 +9,17 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from datetime import date
+from time import perf_counter
 from typing import Any
 
 from inturn.agents.activity import Activity, card_attachment
-from inturn.agents.call import watched
+from inturn.agents.call import Watch, watched
+from inturn.agents.completion import Completed, M, Prompt, ProviderCall, ms_since, problem_of
 from inturn.agents.offline.free_chat import chat
 from inturn.agents.offline.reply import Reply
 from inturn.agents.offline.workflow import walk
 from inturn.agents.protocol import Ask
-from inturn.errors import ArgumentError
+from inturn.errors import AgentRejected, ArgumentError
 from inturn.workflows.definition.load import default_definition
 from inturn.workflows.definition.model import WorkflowDefinition
 
@@ -45,6 +47,22 @@ class OfflineAgent:
 
     def ask(self, ask: Ask) -> AsyncIterator[Activity]:
         return watched(self.name, self._answer(ask))
+
+    async def complete(self, prompt: Prompt[M]) -> Completed[M]:
+        with Watch(self.name) as watch:
+            return await watch.limited(self._by_rules(prompt))
+
+    async def _by_rules(self, prompt: Prompt[M]) -> Completed[M]:
+        if prompt.rules is None:
+            raise AgentRejected(self.name, f"has no rules for the capability {prompt.name!r}: it needs another agent")
+        began = perf_counter()
+        try:
+            value = prompt.answer.model_validate(prompt.rules())
+            prompt.check(value)
+        except ValueError as error:  # the rules would say the same again
+            why = f"has rules for the capability {prompt.name!r} whose answer is not valid"
+            raise AgentRejected(self.name, why, problem_of(error)) from error
+        return Completed(value, self.name, (ProviderCall(self.name, "offline", 0, 0, ms_since(began)),))
 
     async def _answer(self, ask: Ask) -> AsyncGenerator[Activity, None]:
         situation = ask.situation

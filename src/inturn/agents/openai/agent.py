@@ -1,5 +1,7 @@
 """Any OpenAI-compatible endpoint, through the official package: streamed chat completions, by schema in a workflow.
 
+For one object by a schema (`complete`) the completion is not streamed.
+
 One client serves all calls, without the package's own retries: retrying is the lane's job.
 """
 
@@ -10,11 +12,15 @@ import logging
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Protocol
 
 from inturn.agents.activity import Activity
-from inturn.agents.call import watched
+from inturn.agents.call import Watch, watched
+from inturn.agents.completion import Completed, Invalid, M, Prompt, ProviderCall, answered, ms_since
 from inturn.agents.failure import by_status, harmless, short
+from inturn.agents.openai.completion import completion_request, provider_call
 from inturn.agents.openai.prompt import messages, response_format
 from inturn.agents.openai.stream import Joiner, ReplyScanner, Thoughts, answer_of, read_chunk, stream_error
 from inturn.agents.protocol import Ask
@@ -29,6 +35,12 @@ _AFTER_S = 1.0
 _ABOUT_FORMAT = re.compile(r"response[ _]?format|json[ _]?schema", re.IGNORECASE)
 
 log = logging.getLogger("inturn.agents")
+
+
+class MakeRequest(Protocol):
+    """Makes a request, with its schema in words or as a parameter."""
+
+    def __call__(self, *, in_words: bool) -> dict[str, Any]: ...
 
 
 class OpenAIAgent:
@@ -63,10 +75,17 @@ class OpenAIAgent:
         self._completions = self._client.chat.completions  # imports half the package: do it now, not in the first call
         self._openai = openai
         self._without_schema: set[str] = set()
-        """The definitions whose schema the endpoint refused. It is told them in words."""
+        """The definitions and prompts whose schema the endpoint refused. It is told them in words."""
 
     def ask(self, ask: Ask) -> AsyncIterator[Activity]:
         return watched(self.name, self._answer(ask), self._timeout)
+
+    async def complete(self, prompt: Prompt[M]) -> Completed[M]:
+        async def turn(invalid: Invalid | None, calls: list[ProviderCall]) -> str:
+            return await self._completion(prompt, invalid, calls)
+
+        with Watch(self.name, self._timeout) as watch:
+            return await answered(self.name, prompt, turn, watch)
 
     async def aclose(self) -> None:
         if self._is_ours:
@@ -109,29 +128,52 @@ class OpenAIAgent:
         yield self._whole(text, finish, scanner)
 
     async def _opened(self, ask: Ask) -> Any:
-        """Opens the stream of an answer. An endpoint that refuses the schema is asked again, with it in words."""
-        request = self._request(ask)
-        try:
-            return await self._completions.create(**request)
-        except (self._openai.BadRequestError, self._openai.UnprocessableEntityError) as error:
-            is_about_it = "response_format" in request and _ABOUT_FORMAT.search(str(error.body or error.message))
-            if ask.situation is None or not is_about_it:
-                raise
-        name = ask.situation.definition.id
-        log.warning("agent %r refuses the JSON schema of %r; describing it in words instead", self.name, name)
-        self._without_schema.add(name)
-        return await self._completions.create(**self._request(ask))
+        """Opens the stream of an answer."""
+        return await self._created("" if ask.situation is None else ask.situation.definition.id, partial(_asked, ask))
 
-    def _request(self, ask: Ask) -> dict[str, Any]:
-        request: dict[str, Any] = {"model": self.model, "stream": True}
-        definition = None if ask.situation is None else ask.situation.definition
-        in_words = definition is not None and definition.id in self._without_schema
-        request["messages"] = messages(ask, with_schema=in_words)
-        if definition is not None and not in_words:
-            request["response_format"] = response_format(definition)
-        if self._max_output_tokens is not None:
-            request["max_completion_tokens"] = self._max_output_tokens
-        return request
+    async def _completion(self, prompt: Prompt[M], invalid: Invalid | None, calls: list[ProviderCall]) -> str:
+        began = perf_counter()
+        try:
+            made = partial(completion_request, prompt, invalid)
+            response = await self._created(f"prompt {prompt.name}", made, max_output_tokens=prompt.max_output_tokens)
+            calls.append(provider_call(self.name, self.model, response, ms_since(began)))
+            return self._words(response)
+        except (AgentError, asyncio.CancelledError):
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong with a provider is translated
+            raise self._translated(error, has_begun=False) from harmless(error, [self._client.api_key])
+
+    def _words(self, response: Any) -> str:
+        """Returns the text of a completion, without thoughts."""
+        failed = getattr(response, "error", None)
+        if isinstance(failed, dict):  # OpenRouter tells of a provider's failure with status 200
+            raise stream_error(self.name, failed.get("code"), self._said(str(failed.get("message") or failed)))
+        if not hasattr(response, "choices"):
+            raise AgentUnavailable(self.name, "did not answer with a chat completion", self._said(str(response)))
+        content, refusal, finish = read_chunk(self.name, response, self._said)
+        if refusal:
+            raise AgentRejected(self.name, "refused to answer", self._said(refusal))
+        if finish == "length":
+            raise AgentUnavailable(self.name, "gave an answer that is cut off", "its token limit is reached")
+        thoughts = Thoughts()
+        text = thoughts.feed(content) + thoughts.rest()
+        if not text.strip():
+            raise AgentUnavailable(self.name, "gave an empty answer", self._said(finish))
+        return text
+
+    async def _created(self, schema: str, made: MakeRequest, max_output_tokens: int | None = None) -> Any:
+        """Asks the endpoint. One that refuses the schema of that name is asked again, with it in words."""
+        limit = self._max_output_tokens if max_output_tokens is None else max_output_tokens
+        more: dict[str, Any] = {} if limit is None else {"max_completion_tokens": limit}
+        request = made(in_words=schema in self._without_schema)
+        try:
+            return await self._completions.create(model=self.model, **request, **more)
+        except (self._openai.BadRequestError, self._openai.UnprocessableEntityError) as error:
+            if "response_format" not in request or not _ABOUT_FORMAT.search(str(error.body or error.message)):
+                raise
+        log.warning("agent %r refuses the JSON schema of %r; describing it in words instead", self.name, schema)
+        self._without_schema.add(schema)
+        return await self._completions.create(model=self.model, **made(in_words=True), **more)
 
     def _must_stream(self, content_type: str) -> None:
         if content_type and "event-stream" not in content_type:
@@ -160,7 +202,7 @@ class OpenAIAgent:
         if isinstance(error, sdk.APITimeoutError | TimeoutError):
             return AgentTimeout(self.name, "did not answer in time")
         if isinstance(error, sdk.APIStatusError):
-            return by_status(self.name, error.status_code, self._said(_message(error)))
+            return by_status(self.name, error.status_code, self._said(_message(error)), error.response.headers)
         if isinstance(error, sdk.APIConnectionError):
             why = "broke off in the middle of its answer" if has_begun else "cannot be reached"
             return AgentUnavailable(self.name, why, self._said(str(error.__cause__ or error)))
@@ -173,6 +215,13 @@ class OpenAIAgent:
 
     def _said(self, text: str) -> str:
         return short(text, [self._client.api_key])
+
+
+def _asked(ask: Ask, *, in_words: bool) -> dict[str, Any]:
+    request: dict[str, Any] = {"stream": True, "messages": messages(ask, with_schema=in_words)}
+    if ask.situation is not None and not in_words:
+        request["response_format"] = response_format(ask.situation.definition)
+    return request
 
 
 def _message(error: openai.APIError) -> str:

@@ -5,24 +5,25 @@ In a workflow the answer is JSON by a schema. The user reads its `reply` while t
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from inturn.agents.activity import Activity
 from inturn.agents.failure import by_status
+from inturn.agents.json_object import lead_of, leading_object, mended
 from inturn.errors import AgentError, AgentRejected, AgentUnavailable
 
 _SHORT_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_LONE = re.compile("[\ud800-\udfff]")
-_FENCE = re.compile(r"\s*(?:```(?:json)?\s*)?", re.IGNORECASE)
 _HALF_FENCE = re.compile(r"\s*(?:`{1,2}|```j?s?o?)?", re.IGNORECASE)
 _OPENS, _ENDS = "<think>", "</think>"
 
 
 class Chunk(NamedTuple):
-    """What one chunk adds to the answer and to a refusal. `finish`: why the answer ends with it, if it does."""
+    """What one chunk adds to the answer and to a refusal. `finish`: why the answer ends with it, if it does.
+
+    An answer that is not streamed is one chunk.
+    """
 
     text: str = ""
     refusal: str = ""
@@ -30,7 +31,9 @@ class Chunk(NamedTuple):
 
 
 def read_chunk(agent: str, chunk: Any, said: Callable[[str], str]) -> Chunk:
-    """Reads a chunk, any part of which may be missing. `said` makes what an endpoint says safe to show."""
+    """Reads a chunk, or a whole completion. Any part of it may be missing. `said` makes what an endpoint says safe to
+    show.
+    """
     if getattr(chunk, "object", None) == "error":  # vLLM before 0.10 sends an error in place of a chunk
         raise stream_error(agent, getattr(chunk, "code", None), said(str(getattr(chunk, "message", ""))))
     for choice in chunk.choices or ():
@@ -38,7 +41,8 @@ def read_chunk(agent: str, chunk: Any, said: Callable[[str], str]) -> Chunk:
             continue
         if choice.finish_reason == "content_filter":
             raise AgentRejected(agent, "refused to answer", "content_filter")
-        delta = choice.delta  # Azure's asynchronous filter sends choices without a delta
+        # Azure's asynchronous filter sends choices without a delta; a completion has a message in its place
+        delta = getattr(choice, "delta", None) or getattr(choice, "message", None)
         content, refusal = (delta.content, delta.refusal) if delta is not None else (None, None)
         return Chunk(_text(content), refusal or "", choice.finish_reason or "")
     return Chunk()  # the chunk with the usage has no choice
@@ -135,7 +139,7 @@ class ReplyScanner:
     def feed(self, text: str) -> str:
         if self.is_plain is None:
             text, self._lead = self._lead + text, ""
-            lead = _lead_of(text)
+            lead = lead_of(text)
             if lead == len(text) or _HALF_FENCE.fullmatch(text):
                 self._lead = text
                 return ""
@@ -204,24 +208,13 @@ class ReplyScanner:
         return mended(before + char)
 
 
-def _no_number(name: str) -> None:
-    """NaN and Infinity are not JSON. A value that a model writes so counts as unknown."""
-
-
-# A model may break a line inside a string. That must not cost the answer.
-_DECODER = json.JSONDecoder(strict=False, parse_constant=_no_number)
-
-
 def answer_of(text: str) -> Activity | None:
     """Returns a whole JSON answer as a message: the words for the user, and a value for the parser of turns.
 
     `None` if it is not an object with a `reply`.
     """
-    try:
-        found, _ = _DECODER.raw_decode(text, _lead_of(text))
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(found, dict) or not isinstance(found.get("reply"), str):
+    found = leading_object(text)
+    if found is None or not isinstance(found.get("reply"), str):
         return None
     data, citations, action = found.get("data"), found.get("citations"), found.get("next_action")
     value: dict[str, Any] = {
@@ -229,32 +222,8 @@ def answer_of(text: str) -> Activity | None:
         "nextAction": action if isinstance(action, str) else None,
         "citations": citations if isinstance(citations, list) else [],
     }
-    return Activity.said(mended(found["reply"]), value=_mended_in(value))
-
-
-def _mended_in(value: Any) -> Any:
-    """Mends every text in it: half a surrogate pair cannot be stored."""
-    if isinstance(value, str):
-        return mended(value)
-    if isinstance(value, list):
-        return [_mended_in(inner) for inner in value]
-    if isinstance(value, dict):
-        return {mended(name): _mended_in(inner) for name, inner in value.items()}
-    return value
-
-
-def _lead_of(text: str) -> int:
-    """Returns how many characters precede the object: blanks, and the fence that models put around JSON."""
-    found = _FENCE.match(text)
-    return found.end() if found else 0
+    return Activity.said(found["reply"], value=value)
 
 
 def _is_high(char: str) -> bool:
     return "\ud800" <= char <= "\udbff"
-
-
-def mended(text: str) -> str:
-    """Returns the text with its surrogate pairs joined. A half without a partner becomes a replacement character."""
-    if not _LONE.search(text):
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -17,6 +17,7 @@ from inturn.errors import NotReplicated, SettingsError, StoreUnavailable
 from inturn.store import clock
 from inturn.store.failures import unavailable
 from inturn.store.lane import NotNow
+from inturn.store.limits import LETTER_LIVES_MS
 from inturn.store.protocol import Grant, Listener, Notice
 from inturn.store.redis import server_checks
 from inturn.store.redis.address import Address
@@ -60,6 +61,7 @@ class Links:
         timeout_s: float = 5.0,
         allow_eviction: bool = False,
         replicas: int = 0,
+        letter_ms: int = LETTER_LIVES_MS,
     ) -> None:
         self.url = url
         self.process = process
@@ -72,6 +74,7 @@ class Links:
         self.partitions = partitions = partitions or (CLUSTER_PARTITIONS if self._seeds else 1)
         self.timeout_s = timeout_s
         self._allow_eviction = allow_eviction
+        self._letter_ms = letter_ms
         self._copies = Copies(replicas, timeout_s) if replicas else None
         self._wire = Wire(guarded=bool(self._seeds))
         self._keys = [Keys(namespace, p) for p in range(partitions)]

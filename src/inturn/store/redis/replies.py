@@ -134,7 +134,7 @@ def message_view_of(row: Any) -> MessageView:
 
 
 def dead_view_of(row: Any) -> DeadView:
-    key, ident, body, attempts, accepted_ms, died_ms, errors = row
+    _, key, ident, body, attempts, accepted_ms, died_ms, until_ms, errors = row
     handler, message_id = read_ident(ident.decode())
     return DeadView(
         key=key.decode(),
@@ -144,5 +144,6 @@ def dead_view_of(row: Any) -> DeadView:
         attempts=attempts,
         accepted_ms=accepted_ms,
         died_ms=died_ms,
+        until_ms=until_ms,
         errors=texts_of(errors),
     )

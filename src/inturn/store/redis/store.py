@@ -233,17 +233,17 @@ class RedisStore(Calls):
 
     async def fail(self, failure: Failure) -> Ended:
         key, next_token = failure.key, failure.next_token
-        keys = self._keys[self.partition_of(key)]
-        reply, sent_at, attempts = await self._run(
-            _FAIL,
-            keys.lane(key),
-            (keys.prefix, key),
-            (
-                failure.token, failure.fence, failure.how, failure.delay_ms, failure.error, failure.why, next_token,
-                _between_nuls(failure.can) if next_token else "", failure.attempts, failure.version, failure.have,
-                failure.state, failure.keep_ms,
-            ),
+        partition = self.partition_of(key)
+        keys = self._keys[partition]
+        varying: tuple[Any, ...] = (
+            failure.token, failure.fence, failure.how, failure.delay_ms, failure.error, failure.why, next_token,
+            _between_nuls(failure.can) if next_token else "", failure.attempts, failure.version, failure.have,
+            failure.state_op, failure.state, failure.keep_ms,
         )  # fmt: skip
+        for send in failure.sends:
+            varying += self._send_words(partition, send)
+        fixed = (keys.prefix, key, self._letter_ms)
+        reply, sent_at, attempts = await self._run(_FAIL, keys.lane(key), fixed, varying)
         return ended_of(key, next_token, reply, sent_at, attempts)
 
     async def steer(self, key: str, token: str, fence: int, have: int, version: int = 1) -> Steered:
@@ -267,9 +267,8 @@ class RedisStore(Calls):
     async def attend(self, key: str, ident: str) -> Outcome:
         keys = self._keys[self.partition_of(key)]
         used = (*keys.lane(key), keys.letters, keys.inbox(self.process))
-        reply, _, _ = await self._run(
-            _ATTEND, used, (keys.prefix, key, self.process), (ident,), last_key=keys.mark(key, ident), durable=b"done"
-        )
+        fixed = (keys.prefix, key, self.process, self._letter_ms)
+        reply, _, _ = await self._run(_ATTEND, used, fixed, (ident,), last_key=keys.mark(key, ident), durable=b"done")
         status = reply[0].decode()
         if status == "done":
             return Outcome(word_of(reply[1]) or "done", result=reply[1])
@@ -333,7 +332,8 @@ class RedisStore(Calls):
             keys.lanes, keys.alarms, keys.forwards, keys.workers,
         )  # fmt: skip
         texts = tuple(notice_text(notice) for notice in noted)
-        reply, sent_at, _ = await self._run(_BEAT, used, (keys.prefix, self.process), texts, pushes=False)
+        fixed = (keys.prefix, self.process, self._letter_ms)
+        reply, sent_at, _ = await self._run(_BEAT, used, fixed, texts, pushes=False)
         _, now_us, era, last_seen_ms, due_in_ms, inbox, forwards = reply
         return Beat(
             now_us=now_us,
@@ -416,16 +416,17 @@ class RedisStore(Calls):
         return int(reply[1])
 
     async def dead(self, limit: int) -> list[DeadView]:
-        found: list[DeadView] = []
+        rows: list[Any] = []
         for keys in self._keys:
-            reply, _, _ = await self._run(_DEAD, (keys.dead, keys.letters), (keys.prefix,), (limit, ""))
-            found += map(dead_view_of, reply[1])
-        return sorted(found, key=lambda letter: letter.died_ms)[:limit]
+            fixed = (keys.prefix, self._letter_ms)
+            reply, _, _ = await self._run(_DEAD, (keys.dead, keys.letters), fixed, (limit, ""))
+            rows += reply[1]
+        return [dead_view_of(row) for row in sorted(rows, key=lambda row: row[0])[:limit]]
 
     async def dead_letter(self, key: str, ident: str) -> DeadView | None:
         keys = self._keys[self.partition_of(key)]
-        varying = (1, f"{key}\0{ident}")
-        reply, _, _ = await self._run(_DEAD, (keys.dead, keys.letters), (keys.prefix,), varying)
+        fixed, varying = (keys.prefix, self._letter_ms), (1, f"{key}\0{ident}")
+        reply, _, _ = await self._run(_DEAD, (keys.dead, keys.letters), fixed, varying)
         return dead_view_of(reply[1][0]) if reply[1] else None
 
     async def replay(self, key: str, ident: str) -> bool:
@@ -437,7 +438,7 @@ class RedisStore(Calls):
     async def _bring_back(self, key: str, ident: str, how: Literal["replay", "drop"]) -> bool:
         keys = self._keys[self.partition_of(key)]
         used = (keys.dead, keys.letters, keys.lanes, keys.fence, keys.processes, keys.alarms, keys.era)
-        reply = await self._run_noted(_REPLAY, keys, used, (keys.prefix, key), (ident, how))
+        reply = await self._run_noted(_REPLAY, keys, used, (keys.prefix, key, self._letter_ms), (ident, how))
         return bool(reply[0] == b"done")
 
     # -- watching ----------------------------------------------------------------------------------------------

@@ -36,11 +36,12 @@ from inturn.store.sqlite.lane import (
     read_lane,
     read_message,
 )
+from inturn.store.sqlite.letters import UNTIL, read_letter
 from inturn.store.sqlite.transaction import Transaction
 from inturn.store.views import DeadView, HandlerRow, LaneList, LaneRow, LaneView, MessageView
 
 Place = Literal["running", "waiting", "delayed"]
-DEAD = "key, ident, body, attempts, accepted, died, errors"
+DEAD = "key, ident, body, attempts, accepted, died, errors, until"
 LETTER = 'keep, number, key, ident, rank, body, attempts, ttl, time_limit, accepted, errors, rule, needs, "group"'
 
 
@@ -85,11 +86,12 @@ def clear(tx: Transaction, key: str) -> int:
     return len(rows)
 
 
-def replay(tx: Transaction, key: str, ident: str) -> bool:
+def replay(tx: Transaction, letter_ms: int, key: str, ident: str) -> bool:
     """A dead letter goes back to its old place in its lane, past the duplicate check, with all its attempts."""
-    row = tx.one(f"DELETE FROM dead_letters WHERE key = ? AND ident = ? RETURNING {LETTER}", (key, ident))
+    row = read_letter(tx, LETTER, key, ident, letter_ms)
     if row is None:
         return False
+    tx.execute("DELETE FROM dead_letters WHERE key = ? AND ident = ?", (key, ident))
     keep, *values, errors, rule, needs, group = row
     lane = read_lane(tx, key) or Lane(key)
     left = persist_state(tx, key)
@@ -97,15 +99,18 @@ def replay(tx: Transaction, key: str, ident: str) -> bool:
     message = Message(*values)
     message.attempts, message.errors, message.is_open = 0, json.loads(errors), False
     message.rule_text, message.needs, message.group = rule, needs, group
+    message.accepted += 1  # so that what it sends has other ids than what its death has sent
     tx.execute("DELETE FROM marks WHERE key = ? AND ident = ?", (key, ident))
     put(tx, lane, message)
     stir(tx, lane)
     return True
 
 
-def drop(tx: Transaction, key: str, ident: str) -> bool:
+def drop(tx: Transaction, letter_ms: int, key: str, ident: str) -> bool:
     """Deletes a dead letter for good."""
-    return tx.execute("DELETE FROM dead_letters WHERE key = ? AND ident = ?", (key, ident)).rowcount > 0
+    is_there = read_letter(tx, "1", key, ident, letter_ms) is not None
+    tx.execute("DELETE FROM dead_letters WHERE key = ? AND ident = ?", (key, ident))
+    return is_there
 
 
 def lanes(tx: Transaction, limit: int) -> LaneList:
@@ -209,18 +214,22 @@ def _message_view(tx: Transaction, message: Message, place: Place, lead_id: str 
     )
 
 
-def dead(tx: Transaction, limit: int) -> list[DeadView]:
-    """Dead letters, the oldest first."""
-    return [_dead_view(row) for row in tx.execute(f"SELECT {DEAD} FROM dead_letters ORDER BY dead LIMIT ?", (limit,))]
+def dead(tx: Transaction, letter_ms: int, limit: int) -> list[DeadView]:
+    """Dead letters: of all, the `limit` that expire first; of those, the oldest first."""
+    rows = tx.execute(
+        f"SELECT {DEAD} FROM (SELECT * FROM dead_letters WHERE {UNTIL} > ? ORDER BY until, dead LIMIT ?) ORDER BY dead",
+        (letter_ms, tx.now, limit),
+    )
+    return [_dead_view(row, letter_ms) for row in rows]
 
 
-def dead_letter(tx: Transaction, key: str, ident: str) -> DeadView | None:
-    row = tx.one(f"SELECT {DEAD} FROM dead_letters WHERE key = ? AND ident = ?", (key, ident))
-    return _dead_view(row) if row else None
+def dead_letter(tx: Transaction, letter_ms: int, key: str, ident: str) -> DeadView | None:
+    row = read_letter(tx, DEAD, key, ident, letter_ms)
+    return _dead_view(row, letter_ms) if row else None
 
 
-def _dead_view(row: tuple[Any, ...]) -> DeadView:
-    key, ident, body, attempts, accepted, died, errors = row
+def _dead_view(row: tuple[Any, ...], letter_ms: int) -> DeadView:
+    key, ident, body, attempts, accepted, died, errors, until = row
     handler, message_id = read_ident(ident)
     return DeadView(
         key=key,
@@ -230,5 +239,6 @@ def _dead_view(row: tuple[Any, ...]) -> DeadView:
         attempts=attempts,
         accepted_ms=accepted,
         died_ms=died,
+        until_ms=died + letter_ms if until is None else until,
         errors=tuple(json.loads(errors)),
     )

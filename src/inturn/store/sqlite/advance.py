@@ -33,15 +33,18 @@ def tell_awaiting(tx: Transaction, processes: str, key: str, ident: str) -> None
         tx.tell(process, "settled", f"{process}#0", f"{key}\0{ident}")
 
 
-def bury(tx: Transaction, lane: Lane, message: Message) -> None:
-    """Out of the mailbox and into the dead letters."""
+def bury(tx: Transaction, lane: Lane, message: Message, letter_ms: int | None = None) -> None:
+    """Out of the mailbox and into the dead letters, for `letter_ms`.
+
+    `None`: the next beat says for how long (`letters.py`); only a call that fails a message knows, and beats do.
+    """
     take_out(tx, lane, message)
     tx.execute(
-        "INSERT INTO dead_letters VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO dead_letters VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             tx.tick(), tx.now, lane.keep, message.number, message.key, message.ident, message.rank, message.body,
             message.attempts, message.ttl, message.limit, message.accepted, json.dumps(message.errors),
-            message.rule_text, message.needs, message.group,
+            message.rule_text, message.needs, message.group, None if letter_ms is None else tx.now + letter_ms,
         ),
     )  # fmt: skip
     tell_awaiting(tx, message.watchers, message.key, message.ident)

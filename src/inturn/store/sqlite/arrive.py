@@ -187,7 +187,7 @@ def postpone(tx: Transaction, lane: Lane, message: Message, keep_ms: int, delay_
 
 
 def deliver(tx: Transaction, lane: Lane, sends: Sequence[Send]) -> None:
-    """Delivers the sends of a commit, in their order. `lane` is the sender's own."""
+    """Delivers the sends of a commit, or of a dead letter, in their order. `lane` is the sender's own."""
     for send in sends:
         must_not_share(send)
         is_new = send.is_fresh or (

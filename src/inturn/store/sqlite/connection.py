@@ -23,9 +23,9 @@ DEFAULT_NAMESPACE = "inturn"
 _MEMORY = ":memory:"
 _SYNCHRONOUS = ("full", "normal", "off")
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 APPLICATION_ID = 0x696E_7475  # "intu"
-_UPGRADES = ("lanes.sql", "policies.sql", "waits.sql", "groups.sql")
+_UPGRADES = ("lanes.sql", "policies.sql", "waits.sql", "groups.sql", "letters.sql")
 """What turns version 1 into version 2, and so on."""
 
 _MEANING = {

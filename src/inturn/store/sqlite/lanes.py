@@ -53,6 +53,7 @@ from inturn.store.sqlite.lane import (
     write_mark,
     write_state,
 )
+from inturn.store.sqlite.letters import read_letter
 from inturn.store.sqlite.transaction import Transaction, process_of
 from inturn.store.sqlite.watch import announce
 
@@ -257,8 +258,11 @@ def commit(tx: Transaction, commit: Commit) -> Ended:
     return Ended("committed", give_next(tx, lane, commit.next_token, commit.can), 1)
 
 
-def fail(tx: Transaction, failure: Failure) -> Ended:
-    """A turn of a submitted message ends with nothing done, but for the state that a dead letter may leave."""
+def fail(tx: Transaction, letter_ms: int, failure: Failure) -> Ended:
+    """A turn of a submitted message ends with nothing done, but for the state and the sends that a dead letter leaves.
+
+    The letter is kept for `letter_ms`.
+    """
     key, token, fence, how, have = failure.key, failure.token, failure.fence, failure.how, failure.have
     next_token, error, why = failure.next_token, failure.error, failure.why
     lane = read_lane(tx, key)
@@ -284,11 +288,14 @@ def fail(tx: Transaction, failure: Failure) -> Ended:
         have = 1  # a burst is split before it dies, so only the lead is at fault here
     if have:
         release_unseen(tx, lane, message, have)
-    if failure.state:
+    if failure.state_op == "set":
         write_state(tx, key, failure.state, None)
         lane.keep = failure.keep_ms
+    elif failure.state_op == "del":
+        delete_state(tx, key)
     if how == "dead":
-        bury(tx, lane, message)
+        bury(tx, lane, message, letter_ms)
+        deliver(tx, lane, failure.sends)
     elif how == "split":
         for each in (message, *others_of(tx, message)):
             each.after, each.attempts, each.is_open = tx.now + failure.delay_ms, failure.attempts, False
@@ -360,7 +367,7 @@ def confirm(tx: Transaction, key: str, token: str) -> bool:
     return lane is not None and lane.holder == token and is_leased(tx, lane)
 
 
-def attend(tx: Transaction, process: str, key: str, ident: str) -> Outcome:
+def attend(tx: Transaction, process: str, letter_ms: int, key: str, ident: str) -> Outcome:
     """What became of a message; if that is still open, this process will be told."""
     tx.untell("settled", f"{process}#0", f"{key}\0{ident}")
     mark = read_mark(tx, key, ident)
@@ -378,7 +385,7 @@ def attend(tx: Transaction, process: str, key: str, ident: str) -> Outcome:
         lane.alarm = min(lane.alarm or NEVER_MS, lane_ends(tx, lane))
         save_lane(tx, lane)
         return _pending(tx)
-    letter = tx.one("SELECT attempts, errors FROM dead_letters WHERE key = ? AND ident = ?", (key, ident))
+    letter = read_letter(tx, "attempts, errors", key, ident, letter_ms)
     if letter:
         return Outcome("dead", b"", letter[0], tuple(json.loads(letter[1])))
     return Outcome("unknown")

@@ -13,6 +13,7 @@ from inturn.store.sqlite.advance import advance
 from inturn.store.sqlite.arrive import arrive_due
 from inturn.store.sqlite.due import advance_due, bury_late, lanes_due
 from inturn.store.sqlite.lane import LANE, Lane, is_leased
+from inturn.store.sqlite.letters import expire_letters
 from inturn.store.sqlite.settle import lock_named, settle
 from inturn.store.sqlite.transaction import Row, Transaction
 from inturn.store.sqlite.watch import forget_process, forget_silent
@@ -21,7 +22,7 @@ MAX_EXPIRED = 5000
 """Expired states, and as many marks, that one beat deletes."""
 
 
-def beat(tx: Transaction, process: str, noted: Sequence[Notice]) -> Beat:
+def beat(tx: Transaction, process: str, letter_ms: int, noted: Sequence[Notice]) -> Beat:
     """Renews every lease and place of the process. Returns its inbox."""
     last_seen = tx.seen_at(process)
     tx.seen_now(process)
@@ -38,6 +39,7 @@ def beat(tx: Transaction, process: str, noted: Sequence[Notice]) -> Beat:
     arrive_due(tx)
     bury_late(tx)
     advance_due(tx)
+    expire_letters(tx, letter_ms)
     _sweep_lanes(tx)
     _clear_away(tx)
     (locks_due,) = tx.one("SELECT min(due) FROM grants WHERE due IS NOT NULL", ())

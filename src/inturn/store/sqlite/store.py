@@ -28,6 +28,7 @@ from inturn.store.lane import (
     Submission,
     Submitted,
 )
+from inturn.store.limits import LETTER_LIVES_MS
 from inturn.store.protocol import Acquired, Beat, Edge, Extended, HowToExtend, Listener, Notice, Released, Request, Wait
 from inturn.store.sqlite import admin, connection, lanes, locks, processes, watch, workers
 from inturn.store.sqlite.accept import SHARES_NEEDS_REDIS
@@ -52,6 +53,7 @@ class SqliteStore:
         namespace: str = DEFAULT_NAMESPACE,
         partitions: int = 1,
         timeout_s: float = 5.0,
+        letter_ms: int = LETTER_LIVES_MS,
         wall: WallClock = wall_us,
     ) -> None:
         self.url = url
@@ -62,6 +64,7 @@ class SqliteStore:
         self.watchers = Watchers()
         self._address = Address.from_url(url, namespace)
         self._wall = wall
+        self._letter_ms = letter_ms
         self._calls: WeakKeyDictionary[asyncio.AbstractEventLoop, Calls] = WeakKeyDictionary()
         self._starting = threading.Lock()
         self._listener: Listener = lambda notice: None
@@ -124,7 +127,7 @@ class SqliteStore:
         return await self._call(lanes.commit, commit)
 
     async def fail(self, failure: Failure) -> Ended:
-        return await self._call(lanes.fail, failure)
+        return await self._call(lanes.fail, self._letter_ms, failure)
 
     async def steer(self, key: str, token: str, fence: int, have: int, version: int = 1) -> Steered:
         return await self._call(lanes.steer, key, token, fence, have, version)
@@ -136,7 +139,7 @@ class SqliteStore:
         return await self._call(lanes.confirm, key, token)
 
     async def attend(self, key: str, ident: str) -> Outcome:
-        return await self._call(lanes.attend, self.process, key, ident)
+        return await self._call(lanes.attend, self.process, self._letter_ms, key, ident)
 
     async def forward(self, source: int, target: int) -> int:
         """There is one partition: the commit itself puts sends into their lanes."""
@@ -159,7 +162,7 @@ class SqliteStore:
     # -- processes ---------------------------------------------------------------------------------------------
 
     async def beat(self, partition: int, noted: Sequence[Notice]) -> Beat:
-        return await self._call(processes.beat, self.process, noted)
+        return await self._call(processes.beat, self.process, self._letter_ms, noted)
 
     async def report(self, partition: int, waits: Sequence[Wait]) -> int:
         return await self._call(processes.report, waits)
@@ -180,10 +183,10 @@ class SqliteStore:
         return await self._call(admin.clear, key)
 
     async def replay(self, key: str, ident: str) -> bool:
-        return await self._call(admin.replay, key, ident)
+        return await self._call(admin.replay, self._letter_ms, key, ident)
 
     async def drop(self, key: str, ident: str) -> bool:
-        return await self._call(admin.drop, key, ident)
+        return await self._call(admin.drop, self._letter_ms, key, ident)
 
     async def lanes(self, limit: int) -> LaneList:
         return await self._call(admin.lanes, limit)
@@ -192,10 +195,10 @@ class SqliteStore:
         return await self._call(admin.lane, key, limit)
 
     async def dead(self, limit: int) -> list[DeadView]:
-        return await self._call(admin.dead, limit)
+        return await self._call(admin.dead, self._letter_ms, limit)
 
     async def dead_letter(self, key: str, ident: str) -> DeadView | None:
-        return await self._call(admin.dead_letter, key, ident)
+        return await self._call(admin.dead_letter, self._letter_ms, key, ident)
 
     # -- watchers ----------------------------------------------------------------------------------------------
 

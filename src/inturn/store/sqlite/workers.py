@@ -31,8 +31,8 @@ def claim(tx: Transaction, process: str, call: str, can: Sequence[str], count: i
                 turns.append(given(tx, lane, running_message(tx, lane), read_state(tx, key)))
         return Claimed(turns, 0)
 
-    tx.execute("INSERT OR REPLACE INTO workers VALUES (?, ?)", (process, "\0" + "".join(f"{name}\0" for name in can)))
-    tx.execute("DELETE FROM idle WHERE process = ?", (process,))
+    _works(tx, process, can)
+    _not_idle(tx, process, can)
     tx.execute("DELETE FROM inbox WHERE process = ? AND kind = 'ready'", (process,))
     arrive_due(tx)
     bury_late(tx)
@@ -56,6 +56,19 @@ def claim(tx: Transaction, process: str, call: str, can: Sequence[str], count: i
         tx.expects_until = max(tx.expects_until, tx.sent_at + WORKER_EXPECTS_S)
     soonest = lanes_due(tx) if len(empties) < MAX_DUE else tx.now
     return Claimed(turns, -1 if soonest is None else max(0, soonest - tx.now))
+
+
+def _not_idle(tx: Transaction, process: str, can: Sequence[str]) -> None:
+    marks = ", ".join("?" for _ in can)
+    tx.execute(f"DELETE FROM idle WHERE process = ? AND handler IN ({marks})", (process, *can))
+
+
+def _works(tx: Transaction, process: str, can: Sequence[str]) -> None:
+    """A process may have several workers, each for some handlers: it runs all of them."""
+    found = tx.one("SELECT can FROM workers WHERE process = ?", (process,))
+    runs = found[0] if found else "\0"
+    more = "".join(f"{name}\0" for name in can if f"\0{name}\0" not in runs)
+    tx.execute("INSERT OR REPLACE INTO workers VALUES (?, ?)", (process, runs + more))
 
 
 def _next_ready(tx: Transaction, handler: str, empties: list[str]) -> Lane | None:

@@ -12,12 +12,14 @@ local function tell_awaiting(processes, key, ident)
   end
 end
 
--- Moves a message, which is in no mailbox any more, to the dead letters.
-local function bury(key, lane, ident, message)
-  local member = key .. '\0' .. ident
+-- Moves a message, which is in no mailbox any more, to the dead letters, for `letter_ms`. nil: the next beat says for how
+-- long (include/letters.lua); only a call that fails a message knows, and beats do.
+local function bury(key, lane, ident, message, letter_ms)
+  local member, letter = key .. '\0' .. ident, { key, ident, message, now, lane[KEEP] }
+  if letter_ms then letter[6] = now + letter_ms end
   redis.call('HDEL', prefix .. 'msgs:' .. key, ident)
-  redis.call('HSET', prefix .. 'letters', member, cmsgpack.pack({ key, ident, message, now, lane[KEEP] }))
-  redis.call('ZADD', prefix .. 'dead', tick(), member)
+  redis.call('HSET', prefix .. 'letters', member, cmsgpack.pack(letter))
+  redis.call('ZADD', prefix .. 'dead', tick() + (letter_ms or 0) * 1000, member)
   tell_awaiting(message[WATCHERS], key, ident)
 end
 

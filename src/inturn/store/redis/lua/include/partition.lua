@@ -11,8 +11,10 @@
 --   workers    hash: process -> the handlers it runs, each between two NULs
 --   idle:<handler>   set: processes that asked for work of this handler and found none
 --   handlers   set: every handler that ever had a lane in its ready list
---   dead       zset: '<key>' NUL '<ident>' of every dead letter, by number
---   letters    hash: the same member -> packed {key, ident, message, when it died, ttl of the state}
+--   dead       zset: '<key>' NUL '<ident>' of every dead letter, by number plus how long it is kept (us); by number
+--              alone while nobody has said how long
+--   letters    hash: the same member -> packed {key, ident, message, when it died, ttl of the state, until when it is
+--              kept (nil: nobody has said yet)}
 --   forward:<partition>  list: sends on their way there, packed; forwards: set of those partitions
 --   taken      hash: partition -> the highest number that was taken from there
 --   inbox:<process>  set: what the process has to be told; kept until it says that it has acted on it

@@ -1,4 +1,4 @@
--- The sends of a commit, in their order. One to another partition waits in a list until it is taken there, packed:
+-- The sends of a commit, or of a dead letter, in their order. One to another partition waits in a list until it is taken there, packed:
 --   {number, key, ident, body, ttl_ms, limit_ms, keep_ms, rank, rule, when it is due (0: at once), shares, is_fresh,
 --   group}
 for i = FIRST.sends, LAST.sends, SIZE.SEND do

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 -- Tells what became of a message. If that is still open, this process will be told.
 -- KEYS  lanes state mail msgs fence processes alarms era letters inbox, mark
--- ARGV  prefix key process, ident deadline_ms
+-- ARGV  prefix key process letter_ms, ident deadline_ms
 -- returns  done mark | dead attempts errors | pending | unknown | stale
--- include clock partition lane
+-- include clock partition lane letters
 local key, process, ident = ARGV.key, ARGV.process, ARGV.ident
 redis.call('SREM', KEYS.inbox, 'settled ' .. process .. '#0 ' .. key .. '\0' .. ident)
 local mark = redis.call('GET', KEYS.mark)
@@ -29,9 +29,10 @@ if lane and lane[RUNNING] == ident then
   redis.call('ZADD', KEYS.alarms, 'LT', lane_ends(lane), key)
   return { 'pending' }
 end
-local letter = redis.call('HGET', KEYS.letters, key .. '\0' .. ident)
-if letter then
-  message = cmsgpack.unpack(letter)[3]
+local packed = redis.call('HGET', KEYS.letters, key .. '\0' .. ident)
+local letter = packed and cmsgpack.unpack(packed)
+if letter and letter_until(letter, tonumber(ARGV.letter_ms)) > now then
+  message = letter[3]
   return { 'dead', message[ATTEMPTS], message[ERRORS] }
 end
 return { 'unknown' }

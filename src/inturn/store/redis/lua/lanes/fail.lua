@@ -1,10 +1,13 @@
 #!lua flags=allow-oom
--- Ends a turn of a submitted message with nothing done, but for the state that a dead letter may leave.
+-- Ends a turn of a submitted message with nothing done, but for the state and the sends that a dead letter may leave.
 -- KEYS  lanes state mail msgs fence processes alarms era
--- ARGV  prefix key, token fence(0: any) how(retry|dead|park|back|split) delay_ms error('': none) why next_token can
---       attempts(how many it has had, split: each of them; 0: as counted) version(0: as before; else only workers that
---       have this version of the handler get it) have(how many messages the handler has seen; 0: all)
---       state('': as it is; else it is set) keep_ms deadline_ms
+-- ARGV  prefix key letter_ms(how long a dead letter is kept), token fence(0: any) how(retry|dead|park|back|split)
+--       delay_ms error('': none) why next_token can attempts(how many it has had, split: each of them; 0: as counted)
+--       version(0: as before; else only workers that have this version of the handler get it)
+--       have(how many messages the handler has seen; 0: all)
+--       state_op(keep|set|del) state keep_ms, sends...(of a dead letter) deadline_ms
+-- SEND  to(its partition; '': this one) key ident body ttl_ms limit_ms keep_ms
+--       is_fresh(1: no lane of this partition knows its id) rank rule delay_ms shares group
 -- how: retry: again after the delay, ahead of what came later; dead: to the dead letters; park: back to its place, and
 --      the lane stops; back: as if it had not been given; split: a burst is tried again message by message
 -- returns  failed (next) | lost why | gone (a repeat finds it so) | stale; next: see `given` in include/turns.lua
@@ -39,12 +42,17 @@ if how ~= 'back' then lane[CUTS], message[M_CUTS] = 0, 0 end
 if ARGV.attempts ~= '0' then message[ATTEMPTS] = tonumber(ARGV.attempts) end
 local have = how == 'dead' and 1 or tonumber(ARGV.have) -- a burst was split before, so only its lead is at fault
 if have > 0 then release_unseen(key, message, have) end
-if ARGV.state ~= '' then
+if ARGV.state_op == 'set' then
   redis.call('SET', KEYS.state, ARGV.state)
   lane[KEEP] = tonumber(ARGV.keep_ms)
+elseif ARGV.state_op == 'del' then
+  redis.call('DEL', KEYS.state)
 end
 if how == 'dead' then
-  bury(key, lane, ident, message)
+  bury(key, lane, ident, message, tonumber(ARGV.letter_ms))
+  if LAST.sends >= FIRST.sends then
+    -- include accept send
+  end
 elseif how == 'split' then
   for _, other in ipairs(others_of(message)) do
     local its = read_message(key, other)

@@ -2,10 +2,10 @@
 -- A process says that it lives, which renews every lease and place it has. It gets its inbox, and looks after what is
 -- due.
 -- KEYS  processes inbox names fence waits due era lanes alarms forwards workers
--- ARGV  prefix process, notices...(that it has acted on: they leave its inbox) deadline_ms
+-- ARGV  prefix process letter_ms, notices...(that it has acted on: they leave its inbox) deadline_ms
 -- returns  beat now_us era last_seen_ms(0: unknown here) due_in_ms(-1: nothing) notices
 --          partitions that sends wait for | stale
--- include clock partition lock tell settle lane share advance due worker
+-- include clock partition lock tell settle lane share advance due letters worker
 local process = ARGV.process
 local last_seen = seen_at(process)
 seen_now(process)
@@ -22,6 +22,7 @@ keep_shared(process)
 -- include arrive_due
 bury_late()
 advance_due()
+expire_letters(tonumber(ARGV.letter_ms))
 for _, key in ipairs(redis.call('HRANDFIELD', KEYS.lanes, limits.MAX_SWEPT)) do
   local lane = read_lane(key)
   if lane[HOLDER] ~= '' and not is_leased(lane) then advance(key, lane) end

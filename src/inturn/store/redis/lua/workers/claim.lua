@@ -39,7 +39,7 @@ if before then -- a repeat: what was given the first time, as far as it is still
   return { 'claimed', 0, turns }
 end
 
-redis.call('HSET', KEYS.workers, process, can)
+works(process, can)
 not_idle(process, can)
 -- include arrive_due
 bury_late()

@@ -1,0 +1,1 @@
+"""Jobs: accepted, carried to a worker, worked on in their lanes, and called back."""
