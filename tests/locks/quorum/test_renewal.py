@@ -254,3 +254,21 @@ async def test_a_cancellation_from_elsewhere_goes_on(quorum: Quorum, servers: li
     with pytest.raises(asyncio.CancelledError):
         await running
     await until_clean(servers, "x")
+
+
+async def test_servers_whose_clocks_were_set_forward_are_asked_once_more(quorum: Quorum) -> None:
+    def set_forward() -> None:
+        for server in quorum._store._servers.here():
+            server._link.skew_s -= 3600  # as if the server's clock had been set forward by an hour
+
+    async with quorum.lock("warm", wait=20):
+        pass
+    set_forward()
+    lease = await quorum.lock("x", ttl=60, wait=20).take()
+    set_forward()
+    assert await quorum.lock("x").locked()
+    set_forward()
+    await lease.extend(60)
+    set_forward()
+    await lease.release()
+    assert not await quorum.lock("x").locked()

@@ -176,17 +176,24 @@ class Vote:
 
     async def _answer(self) -> list[Any]:
         reply = await self._first_reply()
+        if self._is_stale(reply):
+            # Nothing was done: the server's clock is not where we believed it was. It may have been set forward, so it
+            # is asked once more by the time that it has now.
+            await self.server.read_clock()
+            reply = await self._send()
         if isinstance(reply, hiredis.ReplyError) and str(reply).startswith("NOSCRIPT"):
             reply = await self._send(whole_source=True)
         if isinstance(reply, hiredis.ReplyError):
             code = str(reply).partition(" ")[0]
             raise NoVote(f"{self.server.address} {server_checks.explain(code, str(reply))}") from reply
-        answer: list[Any] = reply
-        if answer[0] == b"stale":
-            # the server's clock is not where we believed it was
-            await self.server.read_clock()
+        if self._is_stale(reply):
             raise NoVote(f"{self.server.address} got the question too late, by its own clock")
+        answer: list[Any] = reply
         return answer
+
+    @staticmethod
+    def _is_stale(reply: Reply) -> bool:
+        return isinstance(reply, list) and reply[0] == b"stale"
 
     async def _first_reply(self) -> Reply:
         if self._in_flight is not None:
