@@ -74,8 +74,15 @@ endef
 MEMORY := /dev/shm
 TESTS_IN = $(shell test "$$(df -Pk $(MEMORY) 2>/dev/null | awk 'END { print $$4 }')" -gt 1048576 2>/dev/null && echo TMPDIR=$(MEMORY))
 
+# Pytest rewrites every test module once. Six workers that start with none of them rewritten would each do all of it.
+COMPILED := $(VENV)/.compiled
+
+$(COMPILED): $(DEVELOPS) $(shell find tests -name '*.py')
+	@echo "Compiling the tests ..."
+	@ls -d tests/*/ | xargs -P 2 -n 4 $(BIN)/python -m pytest --quiet --collect-only >/dev/null 2>&1; touch $@
+
 # The tests wait more than they compute, so they are spread over more workers than two cores have.
-test: setup ## Run the tests; they bring up private servers themselves.
+test: setup $(COMPILED) ## Run the tests; they bring up private servers themselves.
 	@$(TESTS_IN) $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(ARGS)
 
 check: setup ## Check format, lint and types.

@@ -37,6 +37,7 @@ MakeApp = Callable[..., InTurn]
 
 def pytest_configure(config: pytest.Config) -> None:
     """A developer's own servers and settings must not be touched, also not by processes that tests start."""
+    gc.disable()  # while tests are collected: nothing of that is garbage, and there is a lot to look through
     read = {name for names in variables() for name in names}
     for name in list(os.environ):
         if name not in NOT_A_SETTING and (name in read or name.startswith("INTURN_")):
@@ -155,6 +156,7 @@ def pytest_collection_finish() -> None:
     """What was collected stays until the end: no later garbage collection looks at all of it again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before the clock of pytest-timeout: waiting is not the test's own time
@@ -169,7 +171,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Installing a server may take longer than a test may; a missing one fails the run, before any worker starts."""
-    if worker_input(session.config) is not None:
+    if worker_input(session.config) is not None or session.config.option.collectonly:
         return
     try:
         find_redis()

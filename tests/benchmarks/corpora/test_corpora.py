@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,13 @@ def rows(page: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("|")]
 
 
-@pytest.mark.parametrize(("subject", "measured"), [("dates", measure_dates()), ("guard", measure_guard())])
+@pytest.mark.parametrize(("subject", "measure"), [("dates", measure_dates), ("guard", measure_guard)])
 def test_the_command_prints_what_is_counted(
-    subject: str, measured: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    subject: str, measure: Callable[[], dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([subject, "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
-    assert {part: printed[part] for part in ("tuned", "held_back")} == measured
+    assert {part: printed[part] for part in ("tuned", "held_back")} == measure()
     assert main([subject]) == 0
     assert "held_back" in capsys.readouterr().out
 
