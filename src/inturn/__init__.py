@@ -4,8 +4,8 @@ Every key gets a lane: one turn at a time, in order, committed exactly once, acr
 lanes are locks that are granted in order, fenced, and kept alive by a heartbeat. On SQLite or Redis.
 
 Here is what a first program needs. All errors are in `inturn.errors`; the same for synchronous code is `inturn.sync`;
-tests of your own begin with `inturn.testing`; the rest is in `inturn.workflows`, `inturn.visitors`, `inturn.agents`,
-`inturn.locks.quorum` and `inturn.compat`.
+tests of your own begin with `inturn.testing`; the rest is in `inturn.workflows`, `inturn.visitors`, `inturn.jobs`,
+`inturn.capabilities`, `inturn.agents`, `inturn.locks.quorum` and `inturn.compat`.
 """
 
 from importlib import import_module

@@ -351,7 +351,7 @@ class UnknownCapability(CapabilityError):
     """No capability of this name is registered in this process."""
 
     def __init__(self, name: str, known: list[str]) -> None:
-        super().__init__(f"there is no capability {name!r}; there are: {', '.join(known) or 'none'}")
+        super().__init__(f"there is no capability {name[:64]!r}; there are: {', '.join(known) or 'none'}")
         self.name = name
 
 

@@ -77,6 +77,16 @@ async def test_an_invalid_answer_is_asked_for_once_more_with_what_is_wrong(first
     assert again.memory is before.memory
 
 
+@pytest.mark.parametrize("number", ["1e999", '"NaN"', '"Infinity"', "9" * 400])
+async def test_a_number_that_json_cannot_say_is_not_valid(number: str) -> None:
+    class Share(BaseModel):
+        share: float
+
+    asked = Prompt("share", "Divide.", "1/2", Share)
+    done = await complete(Talks(f'{{"share": {number}}}', '{"share": 0.5}'), asked)
+    assert (done.value.share, len(done.calls)) == (0.5, 2)
+
+
 async def test_a_second_invalid_answer_is_a_failure_that_is_worth_a_retry() -> None:
     agent = Talks(BAD_SCORE, BAD_CHECK, GOOD)
     error = await failing(agent, prompt())

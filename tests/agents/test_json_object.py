@@ -53,6 +53,7 @@ def test_an_object_behind_words_does_not_lead() -> None:
 
 
 def test_what_was_read_can_be_stored() -> None:
+    assert object_in('{"a": 1e999, "b": -1e999, "c": 1.5e3}') == {"a": None, "b": None, "c": 1500.0}
     assert object_in('{"a": NaN, "b": ["line\nbreak", "\\ud83d", "\\ud83d\\ude00"], "\\ud800": 1}') == {
         "a": None,
         "b": ["line\nbreak", "\ufffd", "😀"],

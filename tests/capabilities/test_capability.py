@@ -14,6 +14,7 @@ from inturn.agents.offline.agent import OfflineAgent
 from inturn.capabilities.capability import AgentCalls, Capabilities, Capability, execute_capability
 from inturn.capabilities.default import default_capabilities
 from inturn.errors import AgentTimeout, AgentUnavailable, ArgumentError, InputRefused, UnknownCapability
+from inturn.jobs.processor import calls_of
 from tests.capabilities.agents import ScriptedAgent
 
 NOW = datetime(2024, 1, 15, 12, tzinfo=UTC)
@@ -53,6 +54,44 @@ async def test_every_call_is_kept_in_order() -> None:
     agent = ScriptedAgent({"loud": "A"}, {"loud": "B"})
     done = await execute_capability(replace(SHOUT, handler=twice), Given(text="a"), agent=agent, now=NOW)
     assert (done.result.loud, done.calls, done.agent) == ("B", (CALL, CALL), "scripted")
+
+
+async def test_a_call_that_the_handler_did_without_is_kept_too() -> None:
+    async def tries_again(given: Given, calls: AgentCalls) -> Shout:
+        try:
+            return await calls.complete(prompt(given, calls.now))
+        except AgentUnavailable:
+            return await calls.complete(prompt(given, calls.now))
+
+    agent = ScriptedAgent(AgentUnavailable("scripted", "is away"), {"loud": "B"})
+    done = await execute_capability(replace(SHOUT, handler=tries_again), Given(text="a"), agent=agent, now=NOW)
+    assert (done.result.loud, done.calls) == ("B", (CALL, CALL))
+
+
+async def test_a_fault_of_the_handler_carries_what_was_paid_before_it() -> None:
+    async def fails(given: Given, calls: AgentCalls) -> Shout:
+        await calls.complete(prompt(given, calls.now))
+        raise KeyError("a fault of ours")
+
+    with pytest.raises(KeyError) as caught:
+        await execute_capability(
+            replace(SHOUT, handler=fails), Given(text="a"), agent=ScriptedAgent({"loud": "A"}), now=NOW
+        )
+    assert calls_of(caught.value) == (CALL,)
+
+
+async def test_a_number_that_json_cannot_say_is_the_providers_error() -> None:
+    class Share(BaseModel):
+        share: float
+
+    async def divide(given: Given, calls: AgentCalls) -> Share:
+        return Share(share=float(given.text))
+
+    share: Capability[Given, Share] = Capability("share", Given, Share, prompt, divide, estimate=1)
+    assert (await execute_capability(share, Given(text="0.5"), agent=OfflineAgent(), now=NOW)).result.share == 0.5
+    for text in ("nan", "inf"):
+        with pytest.raises(AgentUnavailable, match="does not fit 'share': it holds a number"):
+            await execute_capability(share, Given(text=text), agent=OfflineAgent(), now=NOW)
 
 
 async def test_an_error_carries_what_was_paid_before_it() -> None:

@@ -108,9 +108,11 @@ async def test_an_attack_on_the_prompt_is_refused_without_a_hint(embedded: World
     assert embedded.provider.requests == []
 
 
-async def test_an_unknown_capability_is_a_404_whatever_else_is_wrong(embedded: World) -> None:
-    response = await post(embedded, {}, name="parse-mail", pattern="async")
+@pytest.mark.parametrize("name", ["parse-mail", "PARSE-TASK", "x" * 1000])
+async def test_an_unknown_capability_is_a_404_whatever_else_is_wrong(embedded: World, name: str) -> None:
+    response = await post(embedded, {}, name=name, pattern="async")
     assert (response.status_code, response.json()["code"]) == (404, "unknown-capability")
+    assert len(response.json()["detail"]) < 200
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,7 @@ def validated(prompt: Prompt[M], found: object) -> M:
     """Raises `ValueError` if the model or the prompt's own check does not accept it."""
     # as JSON: a strict model reads a date from a text only there
     value = prompt.answer.model_validate_json(json.dumps(found))
+    storable.must_be_finite(value)
     prompt.check(value)
     return value
 

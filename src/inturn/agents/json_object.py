@@ -6,6 +6,7 @@ What is read can be stored: no NaN, no half of a surrogate pair.
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any
 
@@ -21,8 +22,14 @@ def _no_number(name: str) -> None:
     """NaN and Infinity are not JSON. A value that a model writes so counts as unknown."""
 
 
+def _finite(digits: str) -> float | None:
+    """`1e999` is JSON, and Infinity all the same."""
+    number = float(digits)
+    return number if math.isfinite(number) else None
+
+
 # A model may break a line inside a string. That must not cost the answer.
-_DECODER = json.JSONDecoder(strict=False, parse_constant=_no_number)
+_DECODER = json.JSONDecoder(strict=False, parse_constant=_no_number, parse_float=_finite)
 
 
 def leading_object(text: str) -> dict[str, Any] | None:

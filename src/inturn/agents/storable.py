@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from pydantic import BaseModel
 from pydantic_core import to_json
 
 T = TypeVar("T")
@@ -29,6 +31,14 @@ def value(given: Any, limit: int) -> Any:
     if len(to_json(copied)) > limit:
         raise NotStorable(f"more than {limit} bytes long")
     return copied
+
+
+def must_be_finite(model: BaseModel) -> None:
+    """Raises `NotStorable` for NaN and the infinities, which a field may hold and JSON would show as null."""
+    try:
+        json.dumps(model.model_dump(mode="json"), allow_nan=False)
+    except ValueError as error:
+        raise NotStorable("it holds a number that JSON cannot say, such as NaN") from error
 
 
 def first(values: list[T], limit: int) -> list[T]:

@@ -14,11 +14,11 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from inturn import arguments
-from inturn.agents import completion
+from inturn.agents import completion, storable
 from inturn.agents.completion import M, Prompt, ProviderCall
 from inturn.agents.protocol import Agent
 from inturn.capabilities.guard import check_input
-from inturn.errors import AgentError, AgentUnavailable, ArgumentError, UnknownCapability, VagueInput
+from inturn.errors import AgentError, AgentUnavailable, ArgumentError, UnknownCapability
 
 I = TypeVar("I", bound=BaseModel)  # noqa: E741
 O = TypeVar("O", bound=BaseModel)  # noqa: E741
@@ -39,7 +39,11 @@ class AgentCalls:
         self._agent = agent
 
     async def complete(self, prompt: Prompt[M]) -> M:
-        completed = await completion.complete(self._agent, prompt)
+        try:
+            completed = await completion.complete(self._agent, prompt)
+        except AgentError as error:
+            self.made += error.calls  # a handler may go on without the answer, but it was paid for
+            raise
         self.made += completed.calls
         self.answered_by = completed.agent
         return completed.value
@@ -115,15 +119,15 @@ class Capabilities:
 
 
 async def execute_capability(capability: Capability[I, O], given: I, *, agent: Agent, now: datetime) -> Executed[O]:
-    """Runs the handler. An error that it raises carries in `calls` what was paid for until then."""
+    """Runs the handler. Whatever it raises carries in `calls` what was paid for until then."""
     if now.utcoffset() is None:
         raise ArgumentError("now", "must have a time zone", now)
     asked = AgentCalls(agent, now)
     try:
         result = await capability.handler(given, asked)
         return Executed(_checked(capability, result, asked.answered_by), asked.answered_by, tuple(asked.made))
-    except (AgentError, VagueInput) as error:
-        error.calls = (*asked.made, *error.calls)
+    except Exception as error:
+        error.calls = tuple(asked.made)  # type: ignore[attr-defined]
         raise
 
 
@@ -131,7 +135,11 @@ def _checked(capability: Capability[I, O], result: object, agent: str) -> O:
     # an instance may have been made without validation, so its content is what is checked
     content = result.model_dump() if isinstance(result, BaseModel) else result
     try:
-        return capability.output.model_validate(content)
+        checked = capability.output.model_validate(content)
+        storable.must_be_finite(checked)
+        return checked
+    except storable.NotStorable as error:
+        raise AgentUnavailable(agent, f"gave a result that does not fit {capability.name!r}", str(error)) from error
     except ValidationError as error:
         wrong = [".".join(map(str, each["loc"])) or "the result" for each in error.errors()[:_MAX_SHOWN]]
         why = f"gave a result that does not fit {capability.name!r} ({', '.join(wrong)})"

@@ -39,16 +39,21 @@ _RULES = (
     r"programming|training|polic(?:y|ies)|guardrails|filters?|safeguards|(?:system )?messages?)"
 )
 _SOMEONES = (
-    r"(?! (?:from|of|by|about|to|for) (?:the|my|our|his|her|their|dr|mr|mrs|ms) "
+    r"(?! (?:from|of|by|about|to|for|in|on) (?:the|my|our|his|her|their|dr|mr|mrs|ms) "
     r"(?!system|developer|model|ai|prompt|assistant|conversation|chat|user|rest))"
 )
 """`the previous instructions of the dentist` are not ours."""
+_TO_SOMEONE = r"(?! (?:to|for|from) (?!this|that|me|us|any|every|all|each|the (?:user|prompt|question)))"
+"""`your reply to Anna` is not the model's."""
+_ELSEWHERE = r"(?! (?:on|in|for|of) (?!this|your|chat|here|the (?:chat|conversation|model|ai)))"
+"""`developer mode on my phone` is not the model's."""
 _GIVEN = (
     r"(?:that )?(?:you (?:were|have|had|got|received|are|must|ve)|given to you|above|before this|at the top|up there)"
 )
 _TELL = (
     r"(?:show|print|reveal|repeat|output|display|give|tell|leak|expose|dump|list|write|copy|put|include|paste|share|"
-    r"recite|summari[sz]e|translate|encode|disclose|return|provide|echo|spell|quote|embed|append|insert)"
+    r"recite|summari[sz]e|translate|encode|disclose|return|provide|echo|spell|quote|embed|append|insert|"
+    r"(?:reply|respond|answer) with)"
 )
 _YOUR_PROMPT = (
     rf"your {_KIND}(?:prompts?|instructions?|rules|guidelines|directives|system message|configuration|programming)"
@@ -87,8 +92,11 @@ IN_WORDS: dict[Family, list[str]] = {
         ),
         rf" (?:do not|dont|must not|never|stop) (?:follow|obey|heed)(?:ing)? {_FILL}{_RULES} {_GIVEN} ",
         r" (?:obeying|following) your (?:guidelines|rules|instructions) ",
+        r" (?:ignore|disregard|forget) (?:all (?:of )?)?the above (?:and|then) ",
+        rf" your {_KIND}(?:instructions|rules|guidelines|prompts?|directives) (?:no longer|do not|dont) apply ",
         (
-            rf" (?:your {_KIND}|(?:all )?(?:previous|prior|earlier) )(?:instructions|rules|guidelines|prompts?|"
+            rf"(?<! that the)(?<! if the) (?:your {_KIND}|(?:all )?(?:previous|prior|earlier) )"
+            rf"(?:instructions|rules|guidelines|prompts?|"
             rf"directives) "
             r"(?:have|has|are|were|is) (?:(?:now|been|hereby|all) ){0,3}(?:changed|void|cancell?ed|updated|replaced|"
             r"obsolete|invalid|revoked|suspended|lifted|deleted) "
@@ -135,7 +143,8 @@ IN_WORDS: dict[Family, list[str]] = {
         r" what did the (?:developers?|system|admin) (?:tell|say to|give|instruct) you ",
         (
             rf" (?:{_TELL}|what|which) {_GAP}{{0,4}}(?:instructions|rules|prompt|orders|guidelines) (?:that )?you "
-            rf"(?:were|have|got|received|are) "
+            r"(?:were|have (?:to|been|got|received|$)|(?:got|received)(?! from (?!the (?:developer|system)))|"
+            r"are (?:following|given|bound|using|under|told)) ?"
         ),
         (
             r" (?:repeat|print|copy|output|echo|show|write|say|type) (?:(?:me|back|out) )?(?:everything|all|the "
@@ -152,8 +161,8 @@ IN_WORDS: dict[Family, list[str]] = {
         r" (?:affiche|montre|montre moi|revele|donne moi) (?:ton|tes|vos|votre) (?:prompt|instructions|consignes) ",
     ],
     "output_override": [
-        r" (?:respond|reply|answer) only (?:with|in|using|by) ",
-        r" (?:respond|reply|answer) with (?:only|just|nothing but|exactly) ",
+        r" (?:respond|reply|answer) only (?:with(?! yes or no)|in(?! writing| person)|using|by) ",
+        r" (?:respond|reply|answer) with (?:only|just|nothing but|exactly)(?! an? ) ",
         (
             r" (?:output|print|return|say|write) (?:only|just|exactly) (?:this|the (?:following|words?|text|phrase|"
             r"sentence|number|string)) "
@@ -165,12 +174,13 @@ IN_WORDS: dict[Family, list[str]] = {
         ),
         (
             r" (?:start|begin|end|finish|prefix) (?:your|every|each|all) (?:\S{1,20} )?(?:answers?|reply|replies|"
-            r"responses?|outputs?) "
+            rf"responses?|outputs?)(?= ){_TO_SOMEONE}"
         ),
         rf" always (?:respond|reply|answer) with | always (?:set|return|output) the {_FIELD} ",
         (
-            rf" (?:no matter what|regardless of (?:what|the (?:input|text|task|user))|whatever) {_GAP}{{0,6}}(?:return|"
-            rf"output|respond|reply with|print) "
+            rf" (?:no matter what|regardless of (?:what|the (?:input|text|task|user))|whatever) {_GAP}{{0,6}}"
+            rf"(?:respond |reply with |output |(?:return|print) (?!the (?!words?|text|following|same|phrase|{_FIELD})|"
+            r"my |our |all |it |them ))"
         ),
         (
             rf" (?:{_FIELD}|output|response) {_GAP}{{0,8}}(?:no matter what|regardless of what|regardless of the "
@@ -182,7 +192,7 @@ IN_WORDS: dict[Family, list[str]] = {
             r" (?:do not|dont|never|instead of|rather than) pars(?:e|ing) (?:this|it|the (?:task|input|text|sentence|"
             r"message)|tell|write|give|say) "
         ),
-        r" (?:do not|dont|never|instead of|rather than) creat(?:e|ing) (?:a|the|any) tasks? ",
+        r" (?:do not|dont|never|instead of|rather than) creat(?:e|ing) (?:a|the|any) tasks? (?!force|list|group|board)",
         r" instead of (?:a|the|any) task ",
         rf" (?:return|set|output) the {_FIELD} (?:as|to) {_GAP}{{1,3}}(?:for|in|to) (?:every|each|all) ",
     ],
@@ -227,10 +237,10 @@ IN_WORDS: dict[Family, list[str]] = {
         rf" (?:pretend|imagine) (?:that )?you have {_NO_RULES} ",
         r" pretend (?:you are|to be) my (?:\S{1,20} )?(?:grandmother|grandma|grandfather) who ",
         (
-            rf" (?:enable|enter|activate|switch to|turn on|go into|start|engage) (?:\S{{1,20}} )?{_MODE} mode(?= )(?! "
-            rf"(?:on|in|for|of) (?:the|my|our|a) )"
+            rf" (?:enable|enter|activate|switch to|turn on|go into|start|engage) (?:\S{{1,20}} )?{_MODE} mode(?= )"
+            rf"{_ELSEWHERE}"
         ),
-        rf" {_MODE} mode (?:enabled|on|activated|engaged|active) ",
+        rf" {_MODE} mode (?:enabled|on(?! (?:the|my|our|his|her|their|an?) )|activated|engaged|active) ",
         (
             r" (?:remove|lift|disable|turn off|drop|freed from|free from|without) (?:(?:all|any|of) ){0,3}your "
             r"(?:\S{1,20} )?(?:restrictions|limits|limitations|filters?|rules|guidelines|safeguards) "
@@ -251,26 +261,29 @@ IN_WORDS: dict[Family, list[str]] = {
         (
             rf" (?:execute|run|follow|obey|perform) {_GAP}{{0,3}}(?:base ?64|rot ?13|hex encoded|morse|caesar|encoded) "
             r"(?:\S{1,20} )?(?:string|text|message|commands?|instructions?|payload|code|below) "
+            r"(?!puzzle|quiz|game|tests?)"
         ),
     ],
 }
 """Searched in `words`: lower case, one blank around each word, nothing else."""
 
 IN_MARKS: dict[Family, list[str]] = {
-    "instruction_override": [r"\bnew (?:system )?(?:instructions?|directives?|prompt):"],
+    "instruction_override": [r"(?:^|[.;!?\n=-])\s{0,3}new (?:system )?(?:instructions?|directives?|prompt):"],
     "output_override": [
         r"\balways (?:answer|say|respond|reply|return)(?: with)? [\"'“‘]",  # noqa: RUF001
         rf"\b{_FIELD} (?:must|should|shall) (?:always )?be [\"'“‘]",  # noqa: RUF001
     ],
     "format_manipulation": [
-        r"</?\s?(?:system|user|assistant|user_text|user_input|instructions?|prompt|input|task|context|human|sys)\s?/?>",
+        r"</\s?(?:system|user|assistant|user_text|user_input|instructions?|prompt|input|task|context|human|sys)\s?>",
+        r"<\s?(?:system|assistant|user_text|user_input|instructions?|prompt|context|human|sys)\s?/?>",
         r"<\|[a-z_]{2,20}\|>|\[/?inst\]|<<\s?/?sys\s?>>",
         r"#{2,6}\s?(?:system|instructions?|assistant|user|human|prompt|response)\b",
         r"[.;!?)\]>\n-]\s{0,3}(?:system|assistant|developer)\s?:",
         r"^\s{0,3}system\s?:\s?(?:you|new|ignore|disregard|reveal|obey|the user|from now|forget)\b",
         r"^\s{0,3}assistant\s?:\s?(?:sure|here|of course|yes|okay|i)\b",
-        r"[\"'](?:role|content)[\"']\s?:",
-        r"\"\s?\}{1,4}\s?,?\s?[{\"]|\{\s?\"(?:task|vague|title|role|category)\"\s?:",
+        r"[\"']role[\"']\s?:\s?[\"'](?:system|assistant|developer|user|tool)\b",
+        r"\"\s?\}{1,4}\s?,?\s?[{\"]",
+        r"\{\s?\"(?:task|vague|title|category)\"\s?:(?!\s?(?:null|true|false|[0-9]{1,9})\s?\})",
         r"```\s?(?:system|json|assistant|user|prompt)\b",
         (
             r"[-=*#]{2,9}\s{0,2}(?:end|begin|start) (?:of )?(?:the )?(?:user|system|prompt|input|instructions?|text|"

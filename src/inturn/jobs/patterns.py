@@ -49,8 +49,8 @@ async def execute_sync_pattern(by: Pattern, config: SyncConfig, given: BaseModel
         service = by.service
         done = await execute_capability(by.capability, given, agent=service.agent, now=service.now())
         outcome = "success"
-    except InTurnError as error:
-        outcome = type(error).__name__
+    except Exception as error:
+        outcome = type(error).__name__ if isinstance(error, InTurnError) else outcome
         count_usage(name, extract_openai_token_usage(calls_of(error)), by.service.prices)
         raise
     finally:

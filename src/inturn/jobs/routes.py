@@ -36,7 +36,7 @@ _WRITE = (*_READ, "outcome-unknown", "turn-lost")
 _AGENT = ("agent-unavailable", "agent-rejected", "agent-timeout")
 
 Calls = Callable[..., Caller]
-Name = Annotated[str, Path(description="The name of the capability.", max_length=64)]
+Name = Annotated[str, Path(description="The name of the capability.")]
 Id = Annotated[JobId, Path(description="The `ai_service_request_id`.")]
 
 

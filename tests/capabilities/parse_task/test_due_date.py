@@ -53,6 +53,40 @@ def test_the_words_that_name_the_day_are_found() -> None:
     assert "Call Anna on Friday at 3pm"[due.start : due.end] == "Friday"
 
 
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("Pay the rent by 12/31/2025", date(2025, 12, 31)),
+        ("File the form on 1/25/26", date(2026, 1, 25)),
+        ("Hand it in, due 25/1/2026", date(2026, 1, 25)),
+        ("Hand in the form by 1/25.", date(2024, 1, 25)),
+    ],
+)
+def test_a_year_counts_whatever_stands_before_the_day(text: str, day: date) -> None:
+    due = due_date_in(text, MONDAY)
+    assert due.day == day
+    assert text[due.end :] in ("", ".")
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("Pay the rent by Friday 26 January", date(2024, 1, 26)),
+        ("Meet Ann on Friday, Jan 26", date(2024, 1, 26)),
+        ("Meet Ann on Friday (2024-01-26) at noon", date(2024, 1, 26)),
+        ("Meet Ann on Friday the 26th", date(2024, 1, 26)),
+        ("Meet Ann by Friday, 26th", date(2024, 1, 26)),
+        ("Meet Ann on Friday the 26th of April", date(2024, 4, 26)),
+        ("Meet Ann on Thursday the 26th", None),
+        ("Meet Ann on Thursday, January 26", None),
+        ("Pay by Friday 26 January 2025", None),
+        ("Bring 3 cakes on Friday", date(2024, 1, 19)),
+    ],
+)
+def test_a_weekday_beside_a_day_says_the_same_day_or_there_is_none(text: str, day: date | None) -> None:
+    assert due_date_in(text, MONDAY).day == day
+
+
 def test_what_recurs_is_known_as_such() -> None:
     assert due_date_in("Yoga every Monday", MONDAY).is_recurring
     assert not due_date_in("Yoga on Monday", MONDAY).is_recurring

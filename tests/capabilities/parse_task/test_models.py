@@ -105,6 +105,18 @@ def test_a_task_outside_of_the_config_does_not_fit(change: dict[str, Any], why: 
         ParsedTask.model_validate({**TASK, **change}).fits(ParseTaskConfig())
 
 
+@pytest.mark.parametrize("due", [0, 1705363200, 1705363200.0, "1705363200", True, "", "Friday", "2024-02-30"])
+def test_a_due_date_is_written_as_a_day(due: object) -> None:
+    assert ParsedTask.model_validate({**TASK, "due_date": date(2024, 1, 16)}).due_date == date(2024, 1, 16)
+    with pytest.raises(ValidationError, match="due_date"):
+        ParsedTask.model_validate({**TASK, "due_date": due})
+
+
+def test_true_is_no_score() -> None:
+    with pytest.raises(ValidationError, match="score"):
+        ParsedTask.model_validate({**TASK, "priority": {"level": "low", "score": True, "reason": "x"}})
+
+
 @pytest.mark.parametrize("count", [0, 1, 2, 8])
 def test_subtasks_are_none_or_3_to_7(count: int) -> None:
     for good in (None, ["a"] * 3, ["a"] * 7):

@@ -38,6 +38,8 @@ def task(text: str, **config: Any) -> ParsedTask:
         ("Deadline 2024-03-05: grant application", "Grant application"),
         ("Prepare the slides for Friday's meeting", "Prepare the slides for Friday's meeting"),
         ("Order the gift tomorrow for the party on January 27", "Order the gift for the party on January 27"),
+        ("Pay the rent by Friday, January 26", "Pay the rent"),
+        ("Pay the rent by 12/31/2025", "Pay the rent"),
         ("urgent: fix the login page", "Fix the login page"),
         ("Water the plants every Tuesday", "Water the plants every Tuesday"),
         ("Is the oven off?", "Is the oven off?"),
@@ -46,6 +48,15 @@ def task(text: str, **config: Any) -> ParsedTask:
 )
 def test_a_title_says_what_to_do_without_date_and_politeness(text: str, title: str) -> None:
     assert task(text).title == title
+
+
+@pytest.mark.parametrize(
+    "text", ["do it " * 42, "plan something " * 17, "check it and " * 19 + "fix it", "stuff " * 42]
+)
+def test_a_long_text_that_says_nothing_is_vague_too(text: str) -> None:
+    vague = answer(text).vague
+    assert vague is not None
+    assert 1 <= len(vague.suggestions) <= 3
 
 
 def test_a_title_is_never_longer_than_the_text_may_be() -> None:

@@ -270,6 +270,14 @@ def _day_of_month(match: re.Match[str], now: _Now) -> date:
     raise ValueError("no such day")
 
 
+def _weekday_of_month(match: re.Match[str], now: _Now) -> date:
+    """Reads `Friday the 26th`, if the next 26th is a Friday."""
+    day = _day_of_month(match, now)
+    if day.weekday() != _DAYS.index(match["weekday"].casefold()):
+        raise ValueError("no such day")
+    return day
+
+
 def _first_of_named(match: re.Match[str], now: _Now) -> date:
     year, month = now.today.year, _month(match)
     return max(date(year, month, 1), date(year + (date(year, month, 1) < now.today), month, 1))
@@ -341,6 +349,13 @@ _DUE: list[Way] = [
     (_pattern(rf"(?:within|in)\sa\s(?:(?P<fortnight>fortnight)|couple\sof\s{_UNIT})"), _soon_after),
     (_pattern(rf"{_BEFORE_A_DAY}\sthe\s(?P<day>[0-9]{{1,2}})(?:st|nd|rd|th){_ENDS_THERE}"), _day_of_month),
     (_pattern(rf"{_BEFORE_A_DAY}\sthe\s(?P<day>first){_ENDS_THERE}"), _day_of_month),
+    (
+        _pattern(
+            rf"(?:{_BEFORE_A_DAY}\s)?(?P<weekday>{'|'.join(_DAYS)}),?\s(?:the\s)?(?P<day>[0-9]{{1,2}})(?:st|nd|rd|th)"
+            rf"(?!\s(?:of\s)?{_MONTH})"
+        ),
+        _weekday_of_month,
+    ),
     (_pattern(rf"(?:the\s)?first\sof\s{_MONTH}"), _first_of_named),
     (
         _pattern(
@@ -352,7 +367,8 @@ _DUE: list[Way] = [
     (_pattern(r"(?P<which>)(?P<weekday>(?-i:Mon|Tues?|Wed|Thu(?:rs?)?|Fri))"), _weekday),
     (
         _pattern(
-            r"(?:on|by|before|until|till|due|for)\s(?P<first>[0-9]{1,2})/(?P<second>[0-9]{1,2})(?!\s?(?:of|cups?)\b)"
+            r"(?:on|by|before|until|till|due|for)\s(?P<first>[0-9]{1,2})/(?P<second>[0-9]{1,2})(?!/?[0-9])"
+            r"(?!\s?(?:of|cups?)\b)"
         ),
         _slashed_without_year,
     ),

@@ -45,6 +45,8 @@ _UNIT_AFTER = re.compile(
     re.IGNORECASE,
 )
 _JOINED = re.compile(r"\s?(?:to|or|and|until|till|-|–|/)\s(?:on\s)?$", re.IGNORECASE)  # noqa: RUF001
+_ENDS_WITH_WEEKDAY = re.compile(rf"\b(?:{_WEEKDAY}|mon|tues?|wed|thu(?:rs?)?|fri|sat|sun)$", re.IGNORECASE)
+_BESIDE = re.compile(r"[,\s(]{1,3}")
 _OTHER_PURPOSE = re.compile(r"\bfor\b", re.IGNORECASE)
 
 
@@ -63,7 +65,7 @@ def due_date_in(text: str, today: date) -> Due:
     if RECURRING.search(text):
         return Due(is_recurring=True)
     named = dates_in(text, today, is_due=True)
-    candidates = [each for each in _not_joined(text, named) if _can_be_due(text, each, today)]
+    candidates = [each for each in _not_joined(text, _with_weekday(text, named)) if _can_be_due(text, each, today)]
     chosen = _chosen(text, candidates)
     return Due() if chosen is None else Due(chosen.value, chosen.start, chosen.end)
 
@@ -78,6 +80,27 @@ def _can_be_due(text: str, found: FoundDate, today: date) -> bool:
         return False
     is_owner = after.startswith(("'s ", "\u2019s ")) and words.casefold() not in ("today", "tonight", "tomorrow")
     return not is_owner or bool(_PREPARED_FOR.search(before)) or bool(_OWN_DEADLINE.match(words))
+
+
+def _with_weekday(text: str, found: list[FoundDate]) -> list[FoundDate]:
+    """Makes one day of `Friday, January 26`, and none if that is no Friday."""
+    told: list[FoundDate] = []
+    for each in found:
+        before = told[-1] if told else None
+        if before is None or not _is_weekday_of(text, before, each):
+            told.append(each)
+            continue
+        is_same = before.value and each.value and before.value.weekday() == each.value.weekday()
+        told[-1] = FoundDate(before.start, each.end, each.value if is_same else None)
+    return told
+
+
+def _is_weekday_of(text: str, weekday: FoundDate, day: FoundDate) -> bool:
+    return bool(
+        _ENDS_WITH_WEEKDAY.search(text[weekday.start : weekday.end])
+        and _BESIDE.fullmatch(text[weekday.end : day.start])
+        and any(character.isdigit() for character in text[day.start : day.end])
+    )
 
 
 def _not_joined(text: str, found: list[FoundDate]) -> list[FoundDate]:

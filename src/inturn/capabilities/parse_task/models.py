@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime, tzinfo
 from itertools import pairwise
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 MAX_TEXT = 255
 MAX_CATEGORIES = 20
@@ -31,7 +32,24 @@ def _known_zone(name: str) -> str:
 
 # A name stands in the instructions, so it is a name and nothing else: no line breaks, no quotes, no brackets.
 Name = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[^\W_][\w &/'-]{0,39}$")]
-Score = Annotated[int, Field(ge=-MAX_SCORE, le=MAX_SCORE)]
+
+
+def _is_no_truth(value: Any) -> Any:
+    """`true` is no score, although it can be read as 1."""
+    if isinstance(value, bool):
+        raise ValueError("must be a number")
+    return value
+
+
+def _is_no_number(value: Any) -> Any:
+    """A number would be read as seconds since 1970: 0 is no day that anybody means."""
+    if not isinstance(value, str | date) or (isinstance(value, str) and not re.match(r"\d{4}-", value)):
+        raise ValueError("must be a day, such as 2024-01-31")
+    return value
+
+
+Score = Annotated[int, Field(ge=-MAX_SCORE, le=MAX_SCORE), BeforeValidator(_is_no_truth)]
+Day = Annotated[date, BeforeValidator(_is_no_number, json_schema_input_type=date)]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_TEXT)]
 
 
@@ -113,7 +131,7 @@ class ParsedTask(_Strict):
     """`due_date` is a day: what people write names days, and a day needs no time zone to be kept."""
 
     title: Text
-    due_date: date | None
+    due_date: Day | None
     category: Name
     priority: Priority
     subtasks: Annotated[list[Text], Field(min_length=MIN_SUBTASKS, max_length=MAX_SUBTASKS)] | None

@@ -70,6 +70,8 @@ _UNNAMED = re.compile(
 )
 _ABOUT_IT = re.compile(r"\sabout\s(?:it|this|that|them)\b|\ssoon\b", re.IGNORECASE)
 _SOON_D, _NEAR_D, _FAR_D = 1, 7, 30
+_MAX_OWN_WORDS = MAX_TEXT // 2
+"""Characters of the user's words that a suggestion repeats."""
 
 
 def parse(given: ParseTaskInput, today: date) -> ParseTaskAnswer:
@@ -149,7 +151,9 @@ def _vague(asked: str, due: Due, text: str) -> Vague | None:
         return None
     verb = telling[0] if telling else ""
     reason = f"It does not say what to {verb}." if verb and verb in OBJECTS else "It does not say what there is to do."
-    suggestions = [_named(asked if verb else "do it", thing) for thing in OBJECTS.get(verb, OBJECTS[""])]
+    # a suggestion is a text that would do, so it has the same bound
+    said = asked if verb and len(asked) <= _MAX_OWN_WORDS else f"{verb or 'do'} it"
+    suggestions = [_named(said, thing) for thing in OBJECTS.get(verb, OBJECTS[""])]
     if not due.day:
         suggestions[-1] += " by Friday"
     return Vague(reason=reason, suggestions=suggestions)
