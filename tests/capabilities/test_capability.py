@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, StringConstraints
 
 from inturn.agents.completion import Prompt, ProviderCall
 from inturn.agents.offline.agent import OfflineAgent
@@ -22,7 +22,7 @@ CALL = ProviderCall("scripted", "tiny-1", 100, 20, 7)
 
 
 class Given(BaseModel):
-    text: str
+    text: str = Field(max_length=1000)
     at_most: int = 10
 
 
@@ -161,6 +161,22 @@ def test_an_input_cannot_have_a_field_that_requests_carry_beside_it(field: str) 
 def test_a_guarded_field_must_exist() -> None:
     with pytest.raises(ArgumentError, match="'words'"):
         Capabilities().register(replace(SHOUT, guarded=("words",)))
+
+
+def test_a_guarded_field_must_say_how_long_it_may_be() -> None:
+    class Endless(BaseModel):
+        text: str
+
+    class Long(BaseModel):
+        text: str | None = Field(None, max_length=10_001)
+
+    class Short(BaseModel):
+        text: Annotated[str, StringConstraints(max_length=10_000)] | None = None
+
+    for model in (Endless, Long):
+        with pytest.raises(ArgumentError, match="max_length of 10000"):
+            Capabilities().register(replace(SHOUT, input=model))
+    Capabilities().register(replace(SHOUT, input=Short))
 
 
 def test_an_estimate_is_a_number_of_tokens_or_is_made_from_the_input() -> None:

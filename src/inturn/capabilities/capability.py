@@ -25,6 +25,8 @@ O = TypeVar("O", bound=BaseModel)  # noqa: E741
 
 BESIDE_THE_INPUT = frozenset({"callback_url", "user_id", "token_reservation"})
 """What a request carries beside the fields of the input, in the same body."""
+MAX_GUARDED = 10_000
+"""Characters of a guarded field. The guard looks at them on the event loop, and takes up to 15 µs for each."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _MAX_SHOWN = 3
 
@@ -103,6 +105,12 @@ class Capabilities:
             raise ArgumentError("input", f"has a field {taken[0]!r}, which a request carries beside the input")
         if unknown := sorted(set(capability.guarded) - set(capability.input.model_fields)):
             raise ArgumentError("guarded", f"names {unknown[0]!r}, which is no field of the input")
+        for field in capability.guarded:
+            if not _is_bounded(capability.input, field):
+                raise ArgumentError(
+                    "guarded", f"names {field!r}, which needs a max_length of {MAX_GUARDED} or less: a long text would "
+                    "keep everybody else waiting while the guard reads it",
+                )  # fmt: skip
         if not callable(capability.estimate):
             arguments.whole(capability.estimate, "estimate", 0, 10**9)
         self._known[name] = capability
@@ -116,6 +124,12 @@ class Capabilities:
     @property
     def names(self) -> list[str]:
         return sorted(self._known)
+
+
+def _is_bounded(model: type[BaseModel], field: str) -> bool:
+    described = model.model_json_schema(by_alias=False)["properties"][field]
+    kinds = [kind for kind in described.get("anyOf", [described]) if kind.get("type") == "string"]
+    return all(kind.get("maxLength", MAX_GUARDED + 1) <= MAX_GUARDED for kind in kinds)
 
 
 async def execute_capability(capability: Capability[I, O], given: I, *, agent: Agent, now: datetime) -> Executed[O]:
