@@ -14,8 +14,8 @@ import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import urlsplit
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BaseModel, Field, JsonValue
 
@@ -101,7 +101,7 @@ class CallbackTargets:
             return "no call-backs are configured here: set TASKS_SERVICE_BASE_URL or INTURN_CALLBACK_URLS"
         try:
             parts = urlsplit(url)
-            asked = _Base(parts.scheme, (parts.hostname or ""), parts.port or _PORTS.get(parts.scheme, 0), parts.path)
+            asked = _Base(parts.scheme, parts.hostname or "", _port(parts), parts.path)
         except ValueError:
             return "it is not a URL"
         if _ODD.search(url) or parts.username is not None or parts.fragment or ".." in parts.path.split("/"):
@@ -113,9 +113,11 @@ class CallbackTargets:
 
 def _base_of(url: str) -> _Base:
     parts = urlsplit(url)
-    return _Base(
-        parts.scheme, (parts.hostname or ""), parts.port or _PORTS.get(parts.scheme, 0), parts.path.rstrip("/")
-    )
+    return _Base(parts.scheme, parts.hostname or "", _port(parts), parts.path.rstrip("/"))
+
+
+def _port(parts: SplitResult) -> int:
+    return _PORTS.get(parts.scheme, 0) if parts.port is None else parts.port
 
 
 def _is_below(asked: _Base, base: _Base) -> bool:
@@ -186,9 +188,13 @@ class CallbackClient:
 
     def _http(self) -> httpx2.AsyncClient:
         if self._client is None:
-            # no proxies from the environment: they would be asked to call whatever they can reach
+            # no proxies from the environment: they would be asked to call whatever they can reach; and no cookies: each
+            # call-back stands alone, and what receivers set would only pile up
             self._client = httpx2.AsyncClient(
-                follow_redirects=False, trust_env=False, timeout=httpx2.Timeout(ANSWER_S, connect=CONNECT_S)
+                follow_redirects=False,
+                trust_env=False,
+                timeout=httpx2.Timeout(ANSWER_S, connect=CONNECT_S),
+                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             )
         return self._client
 
@@ -236,7 +242,7 @@ def _seconds(header: str | None) -> float | None:
 def _response(answer: bytes) -> WebhookCallbackResponse:
     """A receiver may answer anything with its 2xx. What is not ours is left out."""
     try:
-        found: Any = json.loads(answer)
-        return WebhookCallbackResponse.model_validate(found)
+        # not by `json`: that reads texts that cannot be kept (half a character), or gives up on brackets in brackets
+        return WebhookCallbackResponse.model_validate_json(answer)
     except ValueError:
         return WebhookCallbackResponse()
