@@ -11,7 +11,7 @@ from inturn.errors import BrokerUnavailable
 from inturn.jobs import service as service_module
 from inturn.jobs.dead import DeadJobs
 from inturn.jobs.record import JobRecord
-from inturn.jobs.transport import Delivery
+from inturn.jobs.transport import DELIVERY_LIMIT, Delivery
 from inturn.jobs.types import ErrorInfo, JobMessage, lane_of
 from inturn.testing import MemoryTransport
 from tests.agents.provider import Request, Wire
@@ -417,3 +417,55 @@ async def test_what_cannot_be_filed_as_a_job_does_not_block_the_dead_letter_queu
 
         await until(is_filed, what="it is a dead letter")
         assert not transport.dead
+
+
+async def test_a_replay_that_kills_its_workers_is_told_as_its_own_run(sqlite_url: str, namespace: str) -> None:
+    """Where the broker does not count deliveries, and the turn that published the run was lost before its commit."""
+
+    async def refuses(request: Request, wire: Wire) -> None:
+        await wire.whole(400, {"error": {"message": "no"}})
+
+    opening, _ = await memory(sqlite_url, namespace)
+    async with opening as here:
+        here.provider.script = refuses
+        job_id = await here.accepted()
+        await here.until_called(job_id)
+        await here.until_status(job_id, "dead")
+        second = JobMessage(payload=payload(job_id, callback_url=here.receiver.url), run=2)
+        for _ in range(DELIVERY_LIMIT - 1):
+            assert not await here.service._has_crashed_too_often(second)
+        assert await here.service._has_crashed_too_often(second)
+        told = await here.until_called(job_id, 2)
+        assert told[1].header("webhook-id") == f"{job_id}-2"
+        assert told[1].content["error"]["type"] == "worker_died"
+
+
+async def test_a_job_that_is_given_up_by_hand_again_after_its_replay_is_told_again(
+    sqlite_url: str, namespace: str
+) -> None:
+    async def fails(request: Request, wire: Wire) -> None:
+        await wire.whole(500, {})
+
+    opening, transport = await memory(sqlite_url, namespace)
+    async with opening as here:
+        here.provider.script = fails
+        job_id = await here.accepted()
+        job = payload(job_id, callback_url=here.receiver.url)
+        for run in (1, 2):
+            await here.until_status(job_id, "attempt")
+            await transport.publish_to_dlq(job, ErrorInfo(message="No.", type="by_hand"))
+            calls = await here.until_called(job_id, run)
+            assert calls[-1].header("webhook-id") == f"{job_id}-{run}"
+            await here.until_status(job_id, "dead")
+            if run == 1:
+                assert await DeadJobs(here.app).replay(job_id) == 1
+
+
+async def test_an_attempt_that_is_over_is_forgotten(opened_either: Open) -> None:
+    async def fails_once(request: Request, wire: Wire) -> None:
+        await (wire.whole(500, {}) if len(here.provider.requests) == 1 else succeeds(request, wire))
+
+    async with opened_either() as here:
+        here.provider.script = fails_once
+        await here.until_called(await here.accepted())
+        await until(lambda: not here.service._asked, what="nothing is kept of it")

@@ -243,6 +243,10 @@ class JobService:
             turn.state = record = JobRecord.of(message) if turn.state is None else turn.state
             if not record.wants(message):
                 return True
+            if (record.run, record.attempt) != (message.run, message.attempt):
+                # whoever published it was killed before its commit: it is counted, and told, as what it is
+                record.run, record.attempt, record.crashes = message.run, message.attempt, 0
+                record.move("queued")
             record.crashes += 1
             if record.crashes >= DELIVERY_LIMIT:
                 self._hand_over(turn, message, record, worker_died(record.crashes))
@@ -350,6 +354,7 @@ class JobService:
         record.attempt, record.crashes = record.attempt + 1, 0
         record.move("attempt")
         record.due_at = time.time() + delay_s
+        turn._after_commit.append(partial(self._forget, (message.id, message.run, message.attempt)))
         turn._is_unmarked = True  # the job's id comes again, with the next attempt
 
     async def _outcome(self, message: JobMessage) -> Outcome:
@@ -394,12 +399,16 @@ class JobService:
         )
 
     def _hand_over(self, turn: Turn[Any], message: JobMessage, record: JobRecord, failed: JobFailed) -> None:
-        """The lane's own handler makes the dead letter: an inline turn cannot."""
+        """The lane's own handler makes the dead letter: an inline turn cannot.
+
+        Its id is that of the try that counts. A copy that died may be older, and its id may have been used by then.
+        """
         if not record.errors or record.errors[-1].message != failed.detail:
             record.note_failure(failed)
         record.outcome = failed
         record.move("failing")
-        turn.send(JOB, message, key=message.lane, message_id=f"{message_id(message)}.dead")
+        counts = JobMessage(payload=message.payload, run=record.run, attempt=record.attempt)
+        turn.send(JOB, counts, key=counts.lane, message_id=f"{message_id(counts)}.dead")
         turn._is_unmarked = True
 
     def _bury(self, turn: Turn[JobRecord | None], error: Exception) -> None:
@@ -415,7 +424,7 @@ class JobService:
         record.move("dead")
         turn.state = record
         self._send_callback(turn, JobMessage(payload=message.payload, run=record.run), failed)
-        self._forget((message.id, message.run, message.attempt))
+        self._forget((message.id, record.run, record.attempt))
         self._count(message, "dead")
         log.error("job=%s is a dead letter after attempt %d: %s", message.id, record.attempt, failed.detail)
 
