@@ -168,9 +168,9 @@ async def test_a_receiver_is_tried_for_a_day() -> None:
     async with calling() as (receiver, client, _):
         receiver.answer = lambda call: 503
         with pytest.raises(Retry):
-            await client.deliver(told(receiver, first_at=time.time() - TRIED_FOR_S + 700), 40)
+            await client.deliver(told(receiver), 40, TRIED_FOR_S - 700)
         with pytest.raises(Stop, match="24 hours"):
-            await client.deliver(told(receiver, first_at=time.time() - TRIED_FOR_S + 500), 40)
+            await client.deliver(told(receiver), 40, TRIED_FOR_S - 500)
 
 
 async def test_a_url_that_is_no_longer_configured_is_not_called() -> None:

@@ -7,13 +7,17 @@ from typing import Any
 
 import pytest
 
+from inturn.agents.offline.agent import OfflineAgent
 from inturn.errors import BrokerUnavailable
 from inturn.jobs import service as service_module
+from inturn.jobs.callbacks import CallbackMessage
 from inturn.jobs.dead import DeadJobs
+from inturn.jobs.factory import make_service
 from inturn.jobs.record import JobRecord
-from inturn.jobs.transport import DELIVERY_LIMIT, Delivery
+from inturn.jobs.transport import DELIVERY_LIMIT, WEBHOOK, Delivery
 from inturn.jobs.types import ErrorInfo, JobMessage, lane_of
-from inturn.testing import MemoryTransport
+from inturn.settings import Settings
+from inturn.testing import ManualClock, MemoryTransport, app_for_tests, drain
 from tests.agents.provider import Request, Wire
 from tests.jobs.conftest import Open
 from tests.jobs.payloads import payload
@@ -469,3 +473,29 @@ async def test_an_attempt_that_is_over_is_forgotten(opened_either: Open) -> None
         here.provider.script = fails_once
         await here.until_called(await here.accepted())
         await until(lambda: not here.service._asked, what="nothing is kept of it")
+
+
+async def test_a_call_back_is_tried_for_a_day_and_for_another_one_when_it_is_replayed() -> None:
+    day, settings = 86_400, Settings(callback_urls=("http://127.0.0.1:1",))
+    clock = ManualClock()
+    async with app_for_tests(clock) as app:
+        service = make_service(app, OfflineAgent(), settings)
+        lane = "call-backs"
+        told = CallbackMessage(url="http://127.0.0.1:1/x", webhook_id="j1-1", request_id="r1", content={})
+        await app.submit(WEBHOOK, told, key=lane, message_id="j1-1")
+
+        async def tried(after_s: float) -> list[dict[str, Any]]:
+            clock.advance(after_s)
+            await drain(app)
+            letter = await app.dead_letters.show(lane, WEBHOOK, "j1-1")
+            return [] if letter is None else [dict(error) for error in letter.errors]
+
+        assert not await tried(0)
+        assert not await tried(day - 700)
+        assert "24 hours" in (await tried(900))[-1]["message"]
+        clock.advance(3 * day)
+        assert await app.dead_letters.replay(lane, WEBHOOK, "j1-1")
+        assert not await tried(0)
+        assert not await tried(day - 700)
+        assert "24 hours" in (await tried(900))[-1]["message"]
+        await service.close()

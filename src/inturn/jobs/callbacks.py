@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from urllib.parse import SplitResult, urlsplit
 
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, JsonValue
 
 from inturn import metrics
 from inturn.app import InTurn
@@ -61,7 +61,6 @@ class CallbackMessage(BaseModel):
     webhook_id: str
     request_id: RequestId
     content: dict[str, JsonValue]
-    first_at: float = Field(default_factory=time.time)
 
 
 class Receiver(BaseModel):
@@ -139,8 +138,13 @@ class CallbackClient:
         self._client: httpx2.AsyncClient | None = None
         self._known_until: dict[str, float] = {}
 
-    async def deliver(self, message: CallbackMessage, attempt: int) -> WebhookCallbackResponse:
-        """Returns what the receiver answered. Raises `Retry`, or `Stop` if it will never take it."""
+    async def deliver(
+        self, message: CallbackMessage, attempt: int, tried_for_s: float = 0.0
+    ) -> WebhookCallbackResponse:
+        """Returns what the receiver answered. Raises `Retry`, or `Stop` if it will never take it.
+
+        `tried_for_s`: since it was sent, or replayed.
+        """
         why = self.targets.problem(message.url)
         if why:
             raise Stop(f"{message.url} is not called: {why}")
@@ -151,7 +155,7 @@ class CallbackClient:
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, TimeoutError) as error:
             metrics.callbacks.labels("unreachable").inc()
             # its traceback would be logged with every attempt of a receiver that is down, and says no more
-            raise self._again(message, attempt, f"{type(error).__name__}: {error}", None) from None
+            raise self._again(message, attempt, tried_for_s, f"{type(error).__name__}: {error}") from None
         finally:
             metrics.callback_seconds.observe(clock.now() - began)
         if 200 <= status < 300:
@@ -161,7 +165,7 @@ class CallbackClient:
         said = f"the receiver answered {status}: {masked(answer[:500].decode('utf-8', 'replace'))}"
         if status >= 500 or status in _PASSING:
             metrics.callbacks.labels("failed").inc()
-            raise self._again(message, attempt, said, retry_after_s)
+            raise self._again(message, attempt, tried_for_s, said, retry_after_s)
         metrics.callbacks.labels("refused").inc()
         if status == 410:
             self._known_until.pop(message.url, None)
@@ -198,10 +202,12 @@ class CallbackClient:
             )
         return self._client
 
-    def _again(self, message: CallbackMessage, attempt: int, why: str, retry_after_s: float | None) -> Exception:
+    def _again(
+        self, message: CallbackMessage, attempt: int, tried_for_s: float, why: str, retry_after_s: float | None = None
+    ) -> Exception:
         failed = JobFailed(error=ErrorInfo(message=why), is_worth_retry=True, retry_after_s=retry_after_s)
         after = retry_with_backoff(failed, attempt, retries=MAX_ATTEMPTS, longest_s=LONGEST_S)
-        if after is None or time.time() + after - message.first_at > TRIED_FOR_S:
+        if after is None or tried_for_s + after > TRIED_FOR_S:
             return Stop(f"{why}; it was tried for {TRIED_FOR_S / 3600:g} hours")
         log.warning("callback url=%s attempt=%d failed: %s; again in %.1f s", message.url, attempt, why, after)
         return Retry(why, after=after)

@@ -453,7 +453,7 @@ class JobService:
     async def _call_back(self, turn: Turn[None]) -> dict[str, Any]:
         message: CallbackMessage = turn.body
         with request_id.with_request_id(message.request_id):
-            answer = await self.callbacks.deliver(message, turn.attempt)
+            answer = await self.callbacks.deliver(message, turn.attempt, turn.messages[0].waited_s)
         return answer.model_dump(mode="json", exclude_none=True)
 
     def _not_taken(self, turn: Turn[None], error: Exception) -> None:
