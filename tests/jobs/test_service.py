@@ -22,6 +22,7 @@ from tests.agents.provider import Request, Wire
 from tests.jobs.conftest import Open
 from tests.jobs.payloads import payload
 from tests.jobs.world import TASK, VAGUE, World, parsed, succeeds, world
+from tests.lanes.workbench import counted
 from tests.waiting import until
 
 HOLD = {"tokens_reserved": 1000, "window_start_timestamp": 1705276800, "hold_id": "h1"}
@@ -174,6 +175,9 @@ async def test_an_unknown_capability_on_the_queue_is_a_dead_letter_and_no_crash(
         (call,) = await here.until_called("j-unknown")
         assert call.content["error"]["type"] == "unknown_capability"
         assert (await here.accepted()) != ""
+        assert not counted("inturn_job_attempts_total", capability="gone", outcome="unknown_capability")
+        assert not counted("inturn_jobs_total", capability="gone", outcome="dead")
+        assert counted("inturn_jobs_total", capability="unknown", outcome="dead")
 
 
 async def test_deliveries_of_one_job_count_once(rabbitmq_url: str, redis_url: str, namespace: str) -> None:

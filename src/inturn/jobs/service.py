@@ -331,7 +331,7 @@ class JobService:
         record.run, record.attempt = message.run, message.attempt
         outcome = await self._outcome(message)
         kind = "success" if outcome.status == "success" else outcome.error.type or "failure"
-        metrics.job_attempts.labels(record.capability, kind).inc()
+        metrics.job_attempts.labels(self._known(record.capability), kind).inc()
         if outcome.status == "success" or outcome.is_an_answer:
             self._finish(turn, message, record, outcome)
             return
@@ -429,9 +429,13 @@ class JobService:
         log.error("job=%s is a dead letter after attempt %d: %s", message.id, record.attempt, failed.detail)
 
     def _count(self, message: JobMessage, outcome: str) -> None:
-        metrics.jobs.labels(message.payload.capability, outcome).inc()
+        metrics.jobs.labels(self._known(message.payload.capability), outcome).inc()
         metrics.job_seconds.observe(max(0.0, time.time() - message.payload.accepted_at))
         self._forget((message.id, message.run, message.attempt))
+
+    def _known(self, capability: str) -> str:
+        """For the metrics. A queue may hold any name, and each would be kept for as long as this process lives."""
+        return capability if capability in self.capabilities.names else "unknown"
 
     # -- call back
 
