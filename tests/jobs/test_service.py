@@ -15,7 +15,7 @@ from inturn.jobs.dead import DeadJobs
 from inturn.jobs.factory import make_service
 from inturn.jobs.record import JobRecord
 from inturn.jobs.transport import DELIVERY_LIMIT, WEBHOOK, Delivery
-from inturn.jobs.types import ErrorInfo, JobMessage, lane_of
+from inturn.jobs.types import CapabilityJobPayload, ErrorInfo, JobMessage, lane_of
 from inturn.settings import Settings
 from inturn.testing import ManualClock, MemoryTransport, app_for_tests, drain
 from tests.agents.provider import Request, Wire
@@ -243,6 +243,26 @@ async def test_what_was_answered_503_never_runs_even_if_the_broker_has_it(sqlite
         await here.until_called(other)
         assert len(here.provider.requests) == 1
         assert (await here.client.get(f"/api/v1/jobs/{delivery.message.id}")).status_code == 404
+
+
+async def test_a_request_that_loses_its_turn_when_the_broker_has_the_job_does_not_say_that_nothing_was_saved(
+    sqlite_url: str, namespace: str
+) -> None:
+    opening, transport = await memory(sqlite_url, namespace, works=False)
+    async with opening as here:
+        publish = transport.publish_job
+
+        async def loses(job: CapabilityJobPayload, **more: Any) -> None:
+            await publish(job, **more)
+            await here.app.lanes.clear(lane_of(job.ai_service_request_id))  # takes the lease away
+
+        transport.publish_job = loses  # type: ignore[method-assign]
+        response = await here.post()
+        assert (response.status_code, response.json()["code"]) == (503, "outcome-unknown")
+        (delivery,) = transport.waiting
+        assert delivery.message is not None
+        await here.work()
+        await here.until_called(delivery.message.id)  # it runs, as the page says
 
 
 async def test_an_old_copy_of_an_attempt_does_nothing(sqlite_url: str, namespace: str) -> None:

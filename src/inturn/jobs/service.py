@@ -144,7 +144,7 @@ class JobService:
     async def accept(
         self, capability: str, given: dict[str, Any], config: AsyncConfig, *, job_id: str, tenant_id: str = ""
     ) -> None:
-        """Raises `BrokerUnavailable`: then the job was not accepted, and never runs."""
+        """Raises `BrokerUnavailable`: then the job was not accepted, and never runs. `CommitUnknown`: it may run."""
         payload = CapabilityJobPayload(
             ai_service_request_id=job_id,
             capability=capability,
@@ -161,9 +161,20 @@ class JobService:
             raise TooLarge("the input", len(written), MAX_PAYLOAD)
         if CapabilityJobPayload.model_validate_json(written) != payload:  # a number that JSON does not know, say
             raise BadMessage("the input cannot be written as JSON and read back as it was")
-        unknown: BrokerUnavailable | None = None
-        async with self._turn(lane_of(job_id)) as turn:
-            turn.state = JobRecord.of(JobMessage(payload=payload))
+        try:
+            unknown = await self._publish_and_record(payload)
+        except LeaseLost as lost:
+            if self._is_by_store:
+                raise  # it would have been published with the commit
+            raise CommitUnknown(lane_of(job_id), lost.fence) from lost
+        if unknown is not None:
+            raise unknown
+
+    async def _publish_and_record(self, payload: CapabilityJobPayload) -> BrokerUnavailable | None:
+        """Returns why it is not known whether the broker has the job: it is withdrawn then."""
+        message = JobMessage(payload=payload)
+        async with self._turn(message.lane) as turn:
+            turn.state = JobRecord.of(message)
             try:
                 # a worker that gets it now waits for the lane, until the record is there
                 await self.transport.publish_job(payload, turn=turn)
@@ -172,9 +183,8 @@ class JobService:
                     raise  # nothing was published, and nothing is written
                 # it may be there all the same: whoever gets it is to drop it
                 turn.state.move("withdrawn")
-                unknown = error
-        if unknown is not None:
-            raise unknown
+                return error
+        return None
 
     def _turn(self, lane: str, message_id: str | None = None) -> InlineTurn[JobRecord | None]:
         return self.app.turn(
