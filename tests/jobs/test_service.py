@@ -252,9 +252,9 @@ async def test_a_request_that_loses_its_turn_when_the_broker_has_the_job_does_no
     async with opening as here:
         publish = transport.publish_job
 
-        async def loses(job: CapabilityJobPayload, **more: Any) -> None:
-            await publish(job, **more)
-            await here.app.lanes.clear(lane_of(job.ai_service_request_id))  # takes the lease away
+        async def loses(payload: CapabilityJobPayload, **more: Any) -> None:
+            await publish(payload, **more)
+            await here.app.lanes.clear(lane_of(payload.ai_service_request_id))  # takes the lease away
 
         transport.publish_job = loses  # type: ignore[method-assign]
         response = await here.post()
