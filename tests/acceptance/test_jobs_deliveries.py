@@ -83,13 +83,14 @@ async def test_what_is_no_job_becomes_a_dead_letter_and_holds_up_nobody(rabbit_b
         json.dumps({**good, "ai_service_request_id": "../../etc"}).encode(),
         json.dumps({**good, "input": "a text"}).encode(),
         json.dumps({**good, "user_id": "\x00"}).encode(),
+        json.dumps({**good, "accepted_at": float("inf")}).replace("Infinity", "1e999").encode(),
         b'{"a":' * 5000,
     ]  # fmt: skip
     for body in garbage:
         await publish(books, body)
     hostile: list[dict[str, Any]] = [
         {"inturn_attempt": "x"}, {"inturn_attempt": -1}, {"inturn_run": 0}, {"inturn_run": {"a": 1}},
-        {"inturn_attempt": [1]}, {"inturn_run": None},
+        {"inturn_attempt": [1]}, {"inturn_run": None}, {"inturn_run": 2**62}, {"inturn_attempt": 2**62},
     ]  # fmt: skip
     for headers in hostile:
         await publish(books, payload(books, 999, "hostile"), **headers)

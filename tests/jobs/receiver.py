@@ -50,6 +50,8 @@ class Receiver:
     port: int = 0
     headers: dict[str, str] = field(default_factory=dict)
     """Of the answers."""
+    body: bytes = b'{"tasks_service_request_id": "t1", "task": null}'
+    """Of the answers."""
     failures: list[BaseException] = field(default_factory=list)
 
     @property
@@ -77,10 +79,9 @@ class Receiver:
                 if call.status == 0:
                     writer.transport.abort()
                     return
-                body = json.dumps({"tasks_service_request_id": "t1", "task": None}).encode()
-                lines = [f"HTTP/1.1 {call.status} Status", f"content-length: {len(body)}"]
+                lines = [f"HTTP/1.1 {call.status} Status", f"content-length: {len(self.body)}"]
                 lines += [f"{name}: {value}" for name, value in self.headers.items()]
-                writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+                writer.write("\r\n".join([*lines, "", ""]).encode() + self.body)
                 await writer.drain()
         except ConnectionError:
             pass

@@ -22,9 +22,14 @@ from inturn.jobs.callbacks import (
     receiver_lane,
     tasks_client,
 )
+from inturn.jobs.dead import DeadJobs
+from inturn.jobs.transport import WEBHOOK
+from inturn.jobs.types import lane_of
 from inturn.settings import Settings
 from inturn.testing import app_for_tests
 from tests.jobs.receiver import SECRET, Call, Receiver, receiving
+from tests.jobs.world import World
+from tests.waiting import until
 
 BASES = ["http://tasks.internal:8000", "https://hooks.example.com/in", "http://127.0.0.1:9000"]
 
@@ -54,7 +59,7 @@ def test_a_url_below_a_configured_base_is_called(url: str) -> None:
         "https://hooks.example.com/inside", "https://hooks.example.com/", "https://hooks.example.com/in/../admin",
         "https://hooks.example.com/in/%2e%2e/admin", "https://hooks.example.com/in%2fx", "https://hooks.example.com/in;/..",
         "http://127.0.0.1:99999/", "http://127.0.0.1:-1/", "http://\uff11\uff12\uff17.0.0.1:9000/", "http://127\u30020.0.1:9000/",
-        "http://tasks.internal:8000\t/x", "http:///api", "http://:8000/x",
+        "http://tasks.internal:8000\t/x", "http:///api", "http://:8000/x", "https://hooks.example.com:0/in",
     ],
 )  # fmt: skip
 def test_every_other_url_is_refused(url: str) -> None:
@@ -163,9 +168,9 @@ async def test_a_receiver_is_tried_for_a_day() -> None:
     async with calling() as (receiver, client, _):
         receiver.answer = lambda call: 503
         with pytest.raises(Retry):
-            await client.deliver(told(receiver, first_at=time.time() - TRIED_FOR_S + 700), 40)
+            await client.deliver(told(receiver), 40, TRIED_FOR_S - 700)
         with pytest.raises(Stop, match="24 hours"):
-            await client.deliver(told(receiver, first_at=time.time() - TRIED_FOR_S + 500), 40)
+            await client.deliver(told(receiver), 40, TRIED_FOR_S - 500)
 
 
 async def test_a_url_that_is_no_longer_configured_is_not_called() -> None:
@@ -182,6 +187,36 @@ async def test_any_2xx_counts_whatever_the_receiver_says_with_it() -> None:
         answer = await client.deliver(told(receiver), 1)
         assert len(receiver.accepted) == 1
         assert answer.task is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"\xff", b"OK", b"[" * 60_000, b'{"task": ' + b'{"a": ' * 5000 + b"1" + b"}" * 5001,
+        b'{"task": {"a": NaN, "b": 1e999}}', b'{"tasks_service_request_id": "\\ud800"}', b'{"task": {"a": "\\udfff"}}',
+        b'{"task": {"a": ' + b"9" * 5000 + b"}}", b'{"task": "' + b"x" * 100_000 + b'"}', b'{"task": 1}',
+    ],
+)  # fmt: skip
+async def test_no_answer_that_comes_with_a_2xx_makes_it_a_failure(embedded: World, body: bytes) -> None:
+    embedded.receiver.body = body
+    job_id = await embedded.accepted()
+    await embedded.until_called(job_id)
+    lane = f"{lane_of(job_id)}>{WEBHOOK}"
+
+    async def is_taken() -> bool:
+        return not (found := await embedded.app.lanes.inspect(lane)).waiting and not found.holder
+
+    await until(is_taken, what="the call-back is over")
+    assert await DeadJobs(embedded.app).list() == []
+    assert len(embedded.receiver.calls) == 1
+
+
+async def test_what_a_receiver_sets_as_cookies_is_not_sent_to_anybody() -> None:
+    async with calling() as (receiver, client, _):
+        receiver.headers["set-cookie"] = "session=1"
+        for _ in range(2):
+            await client.deliver(told(receiver), 1)
+        assert not [name for call in receiver.calls for name, _ in call.headers if name == b"cookie"]
 
 
 async def test_a_receiver_that_is_gone_is_not_called_until_its_lane_is_cleared() -> None:

@@ -7,17 +7,22 @@ from typing import Any
 
 import pytest
 
+from inturn.agents.offline.agent import OfflineAgent
 from inturn.errors import BrokerUnavailable
 from inturn.jobs import service as service_module
+from inturn.jobs.callbacks import CallbackMessage
 from inturn.jobs.dead import DeadJobs
+from inturn.jobs.factory import make_service
 from inturn.jobs.record import JobRecord
-from inturn.jobs.transport import Delivery
-from inturn.jobs.types import ErrorInfo, JobMessage, lane_of
-from inturn.testing import MemoryTransport
+from inturn.jobs.transport import DELIVERY_LIMIT, WEBHOOK, Delivery
+from inturn.jobs.types import CapabilityJobPayload, ErrorInfo, JobMessage, lane_of
+from inturn.settings import Settings
+from inturn.testing import ManualClock, MemoryTransport, app_for_tests, drain
 from tests.agents.provider import Request, Wire
 from tests.jobs.conftest import Open
 from tests.jobs.payloads import payload
 from tests.jobs.world import TASK, VAGUE, World, parsed, succeeds, world
+from tests.lanes.workbench import counted
 from tests.waiting import until
 
 HOLD = {"tokens_reserved": 1000, "window_start_timestamp": 1705276800, "hold_id": "h1"}
@@ -170,6 +175,9 @@ async def test_an_unknown_capability_on_the_queue_is_a_dead_letter_and_no_crash(
         (call,) = await here.until_called("j-unknown")
         assert call.content["error"]["type"] == "unknown_capability"
         assert (await here.accepted()) != ""
+        assert not counted("inturn_job_attempts_total", capability="gone", outcome="unknown_capability")
+        assert not counted("inturn_jobs_total", capability="gone", outcome="dead")
+        assert counted("inturn_jobs_total", capability="unknown", outcome="dead")
 
 
 async def test_deliveries_of_one_job_count_once(rabbitmq_url: str, redis_url: str, namespace: str) -> None:
@@ -235,6 +243,26 @@ async def test_what_was_answered_503_never_runs_even_if_the_broker_has_it(sqlite
         await here.until_called(other)
         assert len(here.provider.requests) == 1
         assert (await here.client.get(f"/api/v1/jobs/{delivery.message.id}")).status_code == 404
+
+
+async def test_a_request_that_loses_its_turn_when_the_broker_has_the_job_does_not_say_that_nothing_was_saved(
+    sqlite_url: str, namespace: str
+) -> None:
+    opening, transport = await memory(sqlite_url, namespace, works=False)
+    async with opening as here:
+        publish = transport.publish_job
+
+        async def loses(payload: CapabilityJobPayload, **more: Any) -> None:
+            await publish(payload, **more)
+            await here.app.lanes.clear(lane_of(payload.ai_service_request_id))  # takes the lease away
+
+        transport.publish_job = loses  # type: ignore[method-assign]
+        response = await here.post()
+        assert (response.status_code, response.json()["code"]) == (503, "outcome-unknown")
+        (delivery,) = transport.waiting
+        assert delivery.message is not None
+        await here.work()
+        await here.until_called(delivery.message.id)  # it runs, as the page says
 
 
 async def test_an_old_copy_of_an_attempt_does_nothing(sqlite_url: str, namespace: str) -> None:
@@ -417,3 +445,81 @@ async def test_what_cannot_be_filed_as_a_job_does_not_block_the_dead_letter_queu
 
         await until(is_filed, what="it is a dead letter")
         assert not transport.dead
+
+
+async def test_a_replay_that_kills_its_workers_is_told_as_its_own_run(sqlite_url: str, namespace: str) -> None:
+    """Where the broker does not count deliveries, and the turn that published the run was lost before its commit."""
+
+    async def refuses(request: Request, wire: Wire) -> None:
+        await wire.whole(400, {"error": {"message": "no"}})
+
+    opening, _ = await memory(sqlite_url, namespace)
+    async with opening as here:
+        here.provider.script = refuses
+        job_id = await here.accepted()
+        await here.until_called(job_id)
+        await here.until_status(job_id, "dead")
+        second = JobMessage(payload=payload(job_id, callback_url=here.receiver.url), run=2)
+        for _ in range(DELIVERY_LIMIT - 1):
+            assert not await here.service._has_crashed_too_often(second)
+        assert await here.service._has_crashed_too_often(second)
+        told = await here.until_called(job_id, 2)
+        assert told[1].header("webhook-id") == f"{job_id}-2"
+        assert told[1].content["error"]["type"] == "worker_died"
+
+
+async def test_a_job_that_is_given_up_by_hand_again_after_its_replay_is_told_again(
+    sqlite_url: str, namespace: str
+) -> None:
+    async def fails(request: Request, wire: Wire) -> None:
+        await wire.whole(500, {})
+
+    opening, transport = await memory(sqlite_url, namespace)
+    async with opening as here:
+        here.provider.script = fails
+        job_id = await here.accepted()
+        job = payload(job_id, callback_url=here.receiver.url)
+        for run in (1, 2):
+            await here.until_status(job_id, "attempt")
+            await transport.publish_to_dlq(job, ErrorInfo(message="No.", type="by_hand"))
+            calls = await here.until_called(job_id, run)
+            assert calls[-1].header("webhook-id") == f"{job_id}-{run}"
+            await here.until_status(job_id, "dead")
+            if run == 1:
+                assert await DeadJobs(here.app).replay(job_id) == 1
+
+
+async def test_an_attempt_that_is_over_is_forgotten(opened_either: Open) -> None:
+    async def fails_once(request: Request, wire: Wire) -> None:
+        await (wire.whole(500, {}) if len(here.provider.requests) == 1 else succeeds(request, wire))
+
+    async with opened_either() as here:
+        here.provider.script = fails_once
+        await here.until_called(await here.accepted())
+        await until(lambda: not here.service._asked, what="nothing is kept of it")
+
+
+async def test_a_call_back_is_tried_for_a_day_and_for_another_one_when_it_is_replayed() -> None:
+    day, settings = 86_400, Settings(callback_urls=("http://127.0.0.1:1",))
+    clock = ManualClock()
+    async with app_for_tests(clock) as app:
+        service = make_service(app, OfflineAgent(), settings)
+        lane = "call-backs"
+        told = CallbackMessage(url="http://127.0.0.1:1/x", webhook_id="j1-1", request_id="r1", content={})
+        await app.submit(WEBHOOK, told, key=lane, message_id="j1-1")
+
+        async def tried(after_s: float) -> list[dict[str, Any]]:
+            clock.advance(after_s)
+            await drain(app)
+            letter = await app.dead_letters.show(lane, WEBHOOK, "j1-1")
+            return [] if letter is None else [dict(error) for error in letter.errors]
+
+        assert not await tried(0)
+        assert not await tried(day - 700)
+        assert "24 hours" in (await tried(900))[-1]["message"]
+        clock.advance(3 * day)
+        assert await app.dead_letters.replay(lane, WEBHOOK, "j1-1")
+        assert not await tried(0)
+        assert not await tried(day - 700)
+        assert "24 hours" in (await tried(900))[-1]["message"]
+        await service.close()

@@ -15,6 +15,7 @@ from inturn.jobs.types import (
     ExecuteCapabilityConfig,
     ExecuteCapabilityResult,
     JobFailed,
+    JobMessage,
     JobProcessingResult,
     JobSucceeded,
     SyncConfig,
@@ -103,6 +104,19 @@ def test_a_reservation_comes_back_as_it_was_sent(at: object) -> None:
 def test_a_reservation_that_is_none_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         TokenReservation(**{**HOLD, **wrong})
+
+
+@pytest.mark.parametrize("wrong", [{"run": 0}, {"run": 2**62}, {"attempt": -1}, {"attempt": 2**62}])
+def test_a_try_that_cannot_be_is_no_job(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        JobMessage(payload=payload(), **wrong)
+
+
+@pytest.mark.parametrize("at", ["NaN", "Infinity", "1e999"])
+def test_a_time_that_cannot_be_kept_is_no_job(at: str) -> None:
+    written = payload(accepted_at=0.125).model_dump_json().replace("0.125", at)
+    with pytest.raises(ValidationError):
+        CapabilityJobPayload.model_validate_json(written)
 
 
 def test_a_payload_of_a_newer_version_is_read_without_what_it_adds() -> None:

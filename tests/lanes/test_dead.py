@@ -73,6 +73,28 @@ async def test_a_replayed_letter_has_all_its_attempts_and_gives_its_result(app: 
     assert await app.dead_letters.list() == []
 
 
+async def test_a_replayed_letter_waits_anew(app: InTurn) -> None:
+    waited: list[float] = []
+
+    @app.handler("h", key="k", message_id="1", attempts=1)
+    async def fails(turn: Turn[None]) -> None:
+        waited.append(turn.messages[0].waited_s)
+        await asyncio.sleep(0.05)  # it dies so much later than it came
+        raise Stop("no")
+
+    async with working(app):
+        receipt = await app.submit("h", {})
+        with pytest.raises(HandlerFailed):
+            await receipt.result(20)
+        (first,) = await app.dead_letters.list()
+        assert await app.dead_letters.replay("k", "h", "1")
+        await until(lambda: len(waited) == 2)
+        await until_status(app, "k", "idle")
+        (second,) = await app.dead_letters.list()
+    assert first.died_at <= second.accepted_at
+    assert waited[1] < second.died_at - first.accepted_at
+
+
 async def test_letters_are_replayed_in_the_order_in_which_they_came(app: InTurn) -> None:
     broken = Broken(app, attempts=1)
     broken.bad = {1, 2, 3}

@@ -14,10 +14,10 @@ import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import urlsplit
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from urllib.parse import SplitResult, urlsplit
 
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, JsonValue
 
 from inturn import metrics
 from inturn.app import InTurn
@@ -61,7 +61,6 @@ class CallbackMessage(BaseModel):
     webhook_id: str
     request_id: RequestId
     content: dict[str, JsonValue]
-    first_at: float = Field(default_factory=time.time)
 
 
 class Receiver(BaseModel):
@@ -101,7 +100,7 @@ class CallbackTargets:
             return "no call-backs are configured here: set TASKS_SERVICE_BASE_URL or INTURN_CALLBACK_URLS"
         try:
             parts = urlsplit(url)
-            asked = _Base(parts.scheme, (parts.hostname or ""), parts.port or _PORTS.get(parts.scheme, 0), parts.path)
+            asked = _Base(parts.scheme, parts.hostname or "", _port(parts), parts.path)
         except ValueError:
             return "it is not a URL"
         if _ODD.search(url) or parts.username is not None or parts.fragment or ".." in parts.path.split("/"):
@@ -113,9 +112,11 @@ class CallbackTargets:
 
 def _base_of(url: str) -> _Base:
     parts = urlsplit(url)
-    return _Base(
-        parts.scheme, (parts.hostname or ""), parts.port or _PORTS.get(parts.scheme, 0), parts.path.rstrip("/")
-    )
+    return _Base(parts.scheme, parts.hostname or "", _port(parts), parts.path.rstrip("/"))
+
+
+def _port(parts: SplitResult) -> int:
+    return _PORTS.get(parts.scheme, 0) if parts.port is None else parts.port
 
 
 def _is_below(asked: _Base, base: _Base) -> bool:
@@ -137,8 +138,13 @@ class CallbackClient:
         self._client: httpx2.AsyncClient | None = None
         self._known_until: dict[str, float] = {}
 
-    async def deliver(self, message: CallbackMessage, attempt: int) -> WebhookCallbackResponse:
-        """Returns what the receiver answered. Raises `Retry`, or `Stop` if it will never take it."""
+    async def deliver(
+        self, message: CallbackMessage, attempt: int, tried_for_s: float = 0.0
+    ) -> WebhookCallbackResponse:
+        """Returns what the receiver answered. Raises `Retry`, or `Stop` if it will never take it.
+
+        `tried_for_s`: since it was sent, or replayed.
+        """
         why = self.targets.problem(message.url)
         if why:
             raise Stop(f"{message.url} is not called: {why}")
@@ -149,7 +155,7 @@ class CallbackClient:
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, TimeoutError) as error:
             metrics.callbacks.labels("unreachable").inc()
             # its traceback would be logged with every attempt of a receiver that is down, and says no more
-            raise self._again(message, attempt, f"{type(error).__name__}: {error}", None) from None
+            raise self._again(message, attempt, tried_for_s, f"{type(error).__name__}: {error}") from None
         finally:
             metrics.callback_seconds.observe(clock.now() - began)
         if 200 <= status < 300:
@@ -159,7 +165,7 @@ class CallbackClient:
         said = f"the receiver answered {status}: {masked(answer[:500].decode('utf-8', 'replace'))}"
         if status >= 500 or status in _PASSING:
             metrics.callbacks.labels("failed").inc()
-            raise self._again(message, attempt, said, retry_after_s)
+            raise self._again(message, attempt, tried_for_s, said, retry_after_s)
         metrics.callbacks.labels("refused").inc()
         if status == 410:
             self._known_until.pop(message.url, None)
@@ -186,16 +192,22 @@ class CallbackClient:
 
     def _http(self) -> httpx2.AsyncClient:
         if self._client is None:
-            # no proxies from the environment: they would be asked to call whatever they can reach
+            # no proxies from the environment: they would be asked to call whatever they can reach; and no cookies: each
+            # call-back stands alone, and what receivers set would only pile up
             self._client = httpx2.AsyncClient(
-                follow_redirects=False, trust_env=False, timeout=httpx2.Timeout(ANSWER_S, connect=CONNECT_S)
+                follow_redirects=False,
+                trust_env=False,
+                timeout=httpx2.Timeout(ANSWER_S, connect=CONNECT_S),
+                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             )
         return self._client
 
-    def _again(self, message: CallbackMessage, attempt: int, why: str, retry_after_s: float | None) -> Exception:
+    def _again(
+        self, message: CallbackMessage, attempt: int, tried_for_s: float, why: str, retry_after_s: float | None = None
+    ) -> Exception:
         failed = JobFailed(error=ErrorInfo(message=why), is_worth_retry=True, retry_after_s=retry_after_s)
         after = retry_with_backoff(failed, attempt, retries=MAX_ATTEMPTS, longest_s=LONGEST_S)
-        if after is None or time.time() + after - message.first_at > TRIED_FOR_S:
+        if after is None or tried_for_s + after > TRIED_FOR_S:
             return Stop(f"{why}; it was tried for {TRIED_FOR_S / 3600:g} hours")
         log.warning("callback url=%s attempt=%d failed: %s; again in %.1f s", message.url, attempt, why, after)
         return Retry(why, after=after)
@@ -236,7 +248,7 @@ def _seconds(header: str | None) -> float | None:
 def _response(answer: bytes) -> WebhookCallbackResponse:
     """A receiver may answer anything with its 2xx. What is not ours is left out."""
     try:
-        found: Any = json.loads(answer)
-        return WebhookCallbackResponse.model_validate(found)
+        # not by `json`: that reads texts that cannot be kept (half a character), or gives up on brackets in brackets
+        return WebhookCallbackResponse.model_validate_json(answer)
     except ValueError:
         return WebhookCallbackResponse()

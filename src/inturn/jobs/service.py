@@ -144,7 +144,7 @@ class JobService:
     async def accept(
         self, capability: str, given: dict[str, Any], config: AsyncConfig, *, job_id: str, tenant_id: str = ""
     ) -> None:
-        """Raises `BrokerUnavailable`: then the job was not accepted, and never runs."""
+        """Raises `BrokerUnavailable`: then the job was not accepted, and never runs. `CommitUnknown`: it may run."""
         payload = CapabilityJobPayload(
             ai_service_request_id=job_id,
             capability=capability,
@@ -161,9 +161,20 @@ class JobService:
             raise TooLarge("the input", len(written), MAX_PAYLOAD)
         if CapabilityJobPayload.model_validate_json(written) != payload:  # a number that JSON does not know, say
             raise BadMessage("the input cannot be written as JSON and read back as it was")
-        unknown: BrokerUnavailable | None = None
-        async with self._turn(lane_of(job_id)) as turn:
-            turn.state = JobRecord.of(JobMessage(payload=payload))
+        try:
+            unknown = await self._publish_and_record(payload)
+        except LeaseLost as lost:
+            if self._is_by_store:
+                raise  # it would have been published with the commit
+            raise CommitUnknown(lane_of(job_id), lost.fence) from lost
+        if unknown is not None:
+            raise unknown
+
+    async def _publish_and_record(self, payload: CapabilityJobPayload) -> BrokerUnavailable | None:
+        """Returns why it is not known whether the broker has the job: it is withdrawn then."""
+        message = JobMessage(payload=payload)
+        async with self._turn(message.lane) as turn:
+            turn.state = JobRecord.of(message)
             try:
                 # a worker that gets it now waits for the lane, until the record is there
                 await self.transport.publish_job(payload, turn=turn)
@@ -172,9 +183,8 @@ class JobService:
                     raise  # nothing was published, and nothing is written
                 # it may be there all the same: whoever gets it is to drop it
                 turn.state.move("withdrawn")
-                unknown = error
-        if unknown is not None:
-            raise unknown
+                return error
+        return None
 
     def _turn(self, lane: str, message_id: str | None = None) -> InlineTurn[JobRecord | None]:
         return self.app.turn(
@@ -243,6 +253,10 @@ class JobService:
             turn.state = record = JobRecord.of(message) if turn.state is None else turn.state
             if not record.wants(message):
                 return True
+            if (record.run, record.attempt) != (message.run, message.attempt):
+                # whoever published it was killed before its commit: it is counted, and told, as what it is
+                record.run, record.attempt, record.crashes = message.run, message.attempt, 0
+                record.move("queued")
             record.crashes += 1
             if record.crashes >= DELIVERY_LIMIT:
                 self._hand_over(turn, message, record, worker_died(record.crashes))
@@ -327,7 +341,7 @@ class JobService:
         record.run, record.attempt = message.run, message.attempt
         outcome = await self._outcome(message)
         kind = "success" if outcome.status == "success" else outcome.error.type or "failure"
-        metrics.job_attempts.labels(record.capability, kind).inc()
+        metrics.job_attempts.labels(self._known(record.capability), kind).inc()
         if outcome.status == "success" or outcome.is_an_answer:
             self._finish(turn, message, record, outcome)
             return
@@ -350,6 +364,7 @@ class JobService:
         record.attempt, record.crashes = record.attempt + 1, 0
         record.move("attempt")
         record.due_at = time.time() + delay_s
+        turn._after_commit.append(partial(self._forget, (message.id, message.run, message.attempt)))
         turn._is_unmarked = True  # the job's id comes again, with the next attempt
 
     async def _outcome(self, message: JobMessage) -> Outcome:
@@ -394,12 +409,16 @@ class JobService:
         )
 
     def _hand_over(self, turn: Turn[Any], message: JobMessage, record: JobRecord, failed: JobFailed) -> None:
-        """The lane's own handler makes the dead letter: an inline turn cannot."""
+        """The lane's own handler makes the dead letter: an inline turn cannot.
+
+        Its id is that of the try that counts. A copy that died may be older, and its id may have been used by then.
+        """
         if not record.errors or record.errors[-1].message != failed.detail:
             record.note_failure(failed)
         record.outcome = failed
         record.move("failing")
-        turn.send(JOB, message, key=message.lane, message_id=f"{message_id(message)}.dead")
+        counts = JobMessage(payload=message.payload, run=record.run, attempt=record.attempt)
+        turn.send(JOB, counts, key=counts.lane, message_id=f"{message_id(counts)}.dead")
         turn._is_unmarked = True
 
     def _bury(self, turn: Turn[JobRecord | None], error: Exception) -> None:
@@ -415,14 +434,18 @@ class JobService:
         record.move("dead")
         turn.state = record
         self._send_callback(turn, JobMessage(payload=message.payload, run=record.run), failed)
-        self._forget((message.id, message.run, message.attempt))
+        self._forget((message.id, record.run, record.attempt))
         self._count(message, "dead")
         log.error("job=%s is a dead letter after attempt %d: %s", message.id, record.attempt, failed.detail)
 
     def _count(self, message: JobMessage, outcome: str) -> None:
-        metrics.jobs.labels(message.payload.capability, outcome).inc()
+        metrics.jobs.labels(self._known(message.payload.capability), outcome).inc()
         metrics.job_seconds.observe(max(0.0, time.time() - message.payload.accepted_at))
         self._forget((message.id, message.run, message.attempt))
+
+    def _known(self, capability: str) -> str:
+        """For the metrics. A queue may hold any name, and each would be kept for as long as this process lives."""
+        return capability if capability in self.capabilities.names else "unknown"
 
     # -- call back
 
@@ -444,7 +467,7 @@ class JobService:
     async def _call_back(self, turn: Turn[None]) -> dict[str, Any]:
         message: CallbackMessage = turn.body
         with request_id.with_request_id(message.request_id):
-            answer = await self.callbacks.deliver(message, turn.attempt)
+            answer = await self.callbacks.deliver(message, turn.attempt, turn.messages[0].waited_s)
         return answer.model_dump(mode="json", exclude_none=True)
 
     def _not_taken(self, turn: Turn[None], error: Exception) -> None:

@@ -27,6 +27,8 @@ UserId = Annotated[
 ]
 RequestId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._:/+=-]{1,128}$")]
 JobId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+MAX_TRIES = 1000
+"""More runs or attempts are no job of ours: the dead letters of each run are looked for one by one."""
 CallbackUrl = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 
 
@@ -107,7 +109,7 @@ class CapabilityJobPayload(_Model):
     """What travels in `x-request-id`, from the first request to the call-back."""
     token_reservation: TokenReservation | None = None
     tenant_id: str = ""
-    accepted_at: float = 0.0
+    accepted_at: float = Field(0.0, allow_inf_nan=False)
     """Seconds since the epoch."""
 
 
@@ -115,8 +117,8 @@ class JobMessage(_Model):
     """A payload, and which try it is: the `attempt` of a `run`. A replay begins another run."""
 
     payload: CapabilityJobPayload
-    run: int = Field(1, ge=1)
-    attempt: int = Field(1, ge=1)
+    run: int = Field(1, ge=1, le=MAX_TRIES)
+    attempt: int = Field(1, ge=1, le=MAX_TRIES)
 
     @property
     def id(self) -> str:

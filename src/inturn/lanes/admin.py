@@ -207,7 +207,7 @@ class DeadLetter:
     body: Any
     attempts: int
     accepted_at: float
-    """Seconds since the epoch, by the store's clock."""
+    """Seconds since the epoch, by the store's clock; of its last replay, if it had one."""
     died_at: float
     expires_at: float
     errors: tuple[dict[str, Any], ...]

@@ -99,7 +99,8 @@ def replay(tx: Transaction, letter_ms: int, key: str, ident: str) -> bool:
     message = Message(*values)
     message.attempts, message.errors, message.is_open = 0, json.loads(errors), False
     message.rule_text, message.needs, message.group = rule, needs, group
-    message.accepted += 1  # so that what it sends has other ids than what its death has sent
+    # it waits anew; and never from the same time, so that what it sends has other ids than what its death has sent
+    message.accepted = max(tx.now, message.accepted + 1)
     tx.execute("DELETE FROM marks WHERE key = ? AND ident = ?", (key, ident))
     put(tx, lane, message)
     stir(tx, lane)

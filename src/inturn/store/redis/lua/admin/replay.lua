@@ -17,7 +17,8 @@ if ARGV.how == 'replay' then
   lane[KEEP] = math.max(lane[KEEP], left)
   if lane[KEEP] <= 0 then lane[KEEP] = letter[5] end -- a state that was written since knows its own time
   message[ATTEMPTS], message[AFTER], message[LATE], message[WATCHERS], message[OPEN] = 0, 0, 0, '', 0
-  message[ACCEPTED] = message[ACCEPTED] + 1 -- so that what it sends has other ids than what its death has sent
+  -- it waits anew; and never from the same time, so that what it sends has other ids than what its death has sent
+  message[ACCEPTED] = math.max(now, message[ACCEPTED] + 1)
   redis.call('DEL', prefix .. 'mark:' .. member)
   redis.call('PERSIST', prefix .. 'state:' .. key)
   put(key, ident, message)
