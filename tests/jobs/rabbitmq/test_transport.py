@@ -297,6 +297,31 @@ async def test_a_consumer_that_the_broker_cancels_is_made_anew(
     await until(lambda: came, within_s=30, what="the consumer is there again")
 
 
+async def test_a_look_that_fails_in_a_way_nobody_thought_of_does_not_end_the_looking(
+    transport: RabbitMQTransport, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    looks: list[int] = []
+
+    async def look(self: consuming.RabbitMQConsumer, came: int) -> bool:
+        looks.append(came)
+        if len(looks) == 1:
+            raise KeyError("nobody thought of this")
+        return False
+
+    monkeypatch.setattr(consuming, "LOOK_S", 0.05)
+    monkeypatch.setattr(consuming.RabbitMQConsumer, "_gets_nothing", look)
+    came: list[Delivery] = []
+
+    async def take(delivery: Delivery) -> None:
+        came.append(delivery)
+
+    await transport.create_consumer(take)
+    await until(lambda: len(looks) > 1, within_s=30, what="it is looked at again")
+    await transport.publish_job(payload())
+    await until(lambda: came, within_s=30, what="it consumes again")
+    assert "nobody thought of this" in caplog.text
+
+
 async def test_a_consumer_that_gets_nothing_although_jobs_wait_is_made_anew(
     transport: RabbitMQTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,9 +123,11 @@ class RabbitMQConsumer:
                 suspicions = suspicions + 1 if await self._gets_nothing(came) else 0
                 if suspicions >= 2:
                     raise BrokerUnavailable("jobs wait, there is room, and none is delivered")
-            except BrokerUnavailable as error:
+            except Exception as error:
                 pause_s = AGAIN_S[min(failures, len(AGAIN_S) - 1)]
-                if failures == 0 or pause_s == AGAIN_S[-1]:
+                if not isinstance(error, BrokerUnavailable):  # a worker that looks after nothing would be idle for ever
+                    log.exception("rabbitmq queue=%s: looking after it failed; connecting again", self._queue)
+                elif failures == 0 or pause_s == AGAIN_S[-1]:
                     log.warning("rabbitmq queue=%s: %s; connecting again", self._queue, error)
                 failures, suspicions = failures + 1, 0
                 await self._link.drop()
