@@ -77,7 +77,7 @@ TESTS_IN = $(shell test "$$(df -Pk $(MEMORY) 2>/dev/null | awk 'END { print $$4 
 # Pytest rewrites every test module once. Six workers that start with none of them rewritten would each do all of it.
 COMPILED := $(VENV)/.compiled
 
-$(COMPILED): $(DEVELOPS) $(shell find tests -name '*.py')
+$(COMPILED): $(DEVELOPS) $(wildcard tests/*.py tests/*/*.py tests/*/*/*.py tests/*/*/*/*.py)
 	@echo "Compiling the tests ..."
 	@ls -d tests/*/ | xargs -P 2 -n 4 $(BIN)/python -m pytest --quiet --collect-only >/dev/null 2>&1; touch $@
 

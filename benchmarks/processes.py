@@ -7,7 +7,9 @@ stays in it. Where a system cannot do that, or has a single CPU, all share it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -56,7 +58,9 @@ async def _running(module: str, arguments: Sequence[str], count: int) -> AsyncIt
     finally:
         for worker in workers:
             if worker.returncode is None:
-                worker.terminate()
+                # its own `terminate` would reap a process that ends just now, and asyncio complain that it cannot
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(worker.pid, signal.SIGTERM)
         await asyncio.gather(*(worker.wait() for worker in workers))
 
 

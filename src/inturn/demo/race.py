@@ -6,7 +6,10 @@ The processes are ended by their ids, whatever happens.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
+import signal
 import sys
 import tempfile
 import time
@@ -198,5 +201,7 @@ class Workers:
     async def _end(self) -> None:
         for worker in self._workers:
             if worker.returncode is None:
-                worker.terminate()
+                # its own `terminate` would reap a process that ends just now, and asyncio complain that it cannot
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(worker.pid, signal.SIGTERM)
         await asyncio.gather(*(worker.wait() for worker in self._workers))
