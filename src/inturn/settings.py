@@ -195,6 +195,8 @@ class Settings(BaseModel):
     rabbitmq_url: AmqpUrl | None = Field(None, validation_alias=AliasChoices("INTURN_RABBITMQ_URL", "RABBITMQ_URL"))
     """What carries jobs to their workers. `None`: the store does."""
     rabbitmq_queue_type: QueueType = Field("quorum", validation_alias=AliasChoices("INTURN_RABBITMQ_QUEUE_TYPE"))
+    rabbitmq_timeout: Seconds = Field(5.0, validation_alias=AliasChoices("INTURN_RABBITMQ_TIMEOUT"))
+    """How long RabbitMQ may take to answer. A job that it has not confirmed by then is refused with 503."""
     job_queue_limit: QueueLimit = Field(100_000, validation_alias=AliasChoices("INTURN_JOB_QUEUE_LIMIT"))
     """How many jobs may wait. More are refused with 503."""
     job_concurrency: JobConcurrency = Field(10, validation_alias=AliasChoices("INTURN_JOB_CONCURRENCY"))

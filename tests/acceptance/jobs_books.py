@@ -225,6 +225,6 @@ def settings_of(world: World) -> dict[str, Any]:
     return {
         "url": given.url, "namespace": given.namespace, "rabbitmq_url": given.rabbitmq_url,
         "tasks_service_base_url": given.tasks_service_base_url, "webhook_secrets": secret.get_secret_value(),
-        "store_timeout": given.store_timeout, "job_queue_limit": given.job_queue_limit,
-        "callback_urls": list(given.callback_urls),
+        "store_timeout": given.store_timeout, "rabbitmq_timeout": given.rabbitmq_timeout,
+        "job_queue_limit": given.job_queue_limit, "callback_urls": list(given.callback_urls),
     }  # fmt: skip

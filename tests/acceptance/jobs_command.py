@@ -17,7 +17,7 @@ SERVICE_KEY = "a-service-key-of-the-tests"
 _NAMES = {
     "url": "INTURN_URL", "namespace": "INTURN_NAMESPACE", "rabbitmq_url": "RABBITMQ_URL",
     "tasks_service_base_url": "TASKS_SERVICE_BASE_URL", "webhook_secrets": "INTURN_WEBHOOK_SECRETS",
-    "store_timeout": "INTURN_STORE_TIMEOUT",
+    "store_timeout": "INTURN_STORE_TIMEOUT", "rabbitmq_timeout": "INTURN_RABBITMQ_TIMEOUT",
 }  # fmt: skip
 
 

@@ -39,14 +39,18 @@ LINES = {
 
 @dataclass
 class Told:
-    """`name`: the provider knows it by this. `stands_at`: `ack`, `rung`, `callback` or `publish`; '' for nowhere."""
+    """`name`: the provider knows it by this. `stands_at`: `ack`, `rung`, `callback` or `publish`; '' for nowhere.
+
+    `lease`: a worker that gets the processor late must not be taken for dead. Only one that is killed, and whose jobs
+    another one is to have soon, has a short one.
+    """
 
     name: str
     settings: dict[str, Any]
     provider: str
     concurrency: int = 4
     grace: float = 20.0
-    lease: float = 3.0
+    lease: float = 30.0
     stands_at: str = ""
     works: bool = True
 

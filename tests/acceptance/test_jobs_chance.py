@@ -14,7 +14,8 @@ from tests.acceptance.processes import Child, hears
 
 JOBS = 60
 LASTS_S = 12.0
-LEASE_S = 3.0
+LEASE_S = 8.0
+"""One who gets the processor late is not taken for dead: what it was paid for would be paid once more."""
 
 
 @pytest.mark.random
@@ -39,6 +40,7 @@ async def test_whatever_happens_the_books_are_right_in_the_end(rabbit_books: Boo
         await books.post(chance.randint(1, 8))
         await asyncio.sleep(chance.uniform(0.0, 0.8))  # they come over some time, not all before the trouble begins
     await troubles
+    await books.hire()  # each of the others may have lost its connection before it was ready
     assert len(books.accepted) > JOBS / 2
     await books.close_books(120)
 

@@ -40,9 +40,15 @@ def payload(books: Books, number: int, job_id: str, capability: str = "parse-tas
 
 
 async def test_of_all_copies_of_a_job_one_counts(rabbit_books: Books) -> None:
-    books, go = rabbit_books, asyncio.Event()
+    books, go, again = rabbit_books, asyncio.Event(), asyncio.Event()
     books.numbers, failing = 100, {3, 4}
-    books.desk.plan = lambda number, nth: Reply(503 if number in failing and nth == 1 else 200, holds=go)
+
+    def plan(number: int, nth: int) -> Reply:
+        if number in failing:  # however late we look, they are not done before we have seen them wait
+            return Reply(503, holds=go) if nth == 1 else Reply(holds=again)
+        return Reply(holds=go)
+
+    books.desk.plan = plan
     # four copies before any of them runs
     await publish(books, payload(books, 1, "four-copies"), times=4)
     books.accepted[1], books.accepted[2] = "four-copies", "done-before"
@@ -60,10 +66,11 @@ async def test_of_all_copies_of_a_job_one_counts(rabbit_books: Books) -> None:
         ]
         return [record and record.status for record in found] == ["attempt", "attempt"]
 
-    await until(are_there, 30, "they wait for the second attempt")
+    await until(are_there, 60, "they wait for the second attempt")
     # copies of the first attempt, while the second one waits; one of them died on the broker
     await publish(books, payload(books, 3, "older-copies"), times=3, inturn_attempt=1)
     await publish(books, payload(books, 4, "dead-copy"), RABBITMQ_DLQ_NAME, inturn_attempt=1)
+    again.set()
     await books.settle()
     # copies of what is done: of any attempt, and of what died
     await publish(books, payload(books, 2, "done-before"), times=2)

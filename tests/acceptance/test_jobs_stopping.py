@@ -13,7 +13,7 @@ import pytest
 from inturn.jobs.transport import RABBITMQ_QUEUE_NAME
 from tests.acceptance.jobs_books import Books, Reply
 from tests.acceptance.jobs_command import Command, environment
-from tests.servers.server import free_port
+from tests.servers.server import free_port, keep_port
 from tests.waiting import until
 
 Run = Callable[..., Command]
@@ -86,7 +86,9 @@ async def test_what_does_not_finish_in_time_is_given_back_and_the_exit_code_says
 
 
 async def test_a_process_does_not_start_without_its_broker(rabbit_books: Books, run: Run) -> None:
-    environ = environment(rabbit_books) | {"RABBITMQ_URL": f"amqp://guest:a-secret@127.0.0.1:{free_port()}/"}
+    port = free_port()
+    kept = keep_port(port)
+    environ = environment(rabbit_books) | {"RABBITMQ_URL": f"amqp://guest:a-secret@127.0.0.1:{port}/"}
     commands = [run("jobs", "worker", **environ), run("serve", "--port", "0", **environ)]
     commands.append(run("serve", "--port", "0", **environ, INTURN_JOB_CONCURRENCY="0"))
     for command in commands:
@@ -97,6 +99,8 @@ async def test_a_process_does_not_start_without_its_broker(rabbit_books: Books, 
         assert "inturn serves" not in command.log
     for command in commands[:2]:
         assert "Worker failed to start, AI service startup aborted" in command.log
+    if kept is not None:
+        kept.close()
 
 
 async def test_a_process_does_not_start_with_a_queue_that_does_not_fit(rabbit_books: Books, run: Run) -> None:

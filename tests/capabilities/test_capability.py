@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints, create_model
 
 from inturn.agents.completion import Prompt, ProviderCall
 from inturn.agents.offline.agent import OfflineAgent
@@ -164,19 +164,14 @@ def test_a_guarded_field_must_exist() -> None:
 
 
 def test_a_guarded_field_must_say_how_long_it_may_be() -> None:
-    class Endless(BaseModel):
-        text: str
+    def model(text: Any) -> Any:
+        return create_model("Model", text=(text, ...))
 
-    class Long(BaseModel):
-        text: str | None = Field(None, max_length=10_001)
-
-    class Short(BaseModel):
-        text: Annotated[str, StringConstraints(max_length=10_000)] | None = None
-
-    for model in (Endless, Long):
+    for endless in (str, Annotated[str | None, Field(max_length=10_001)]):
         with pytest.raises(ArgumentError, match="max_length of 10000"):
-            Capabilities().register(replace(SHOUT, input=model))
-    Capabilities().register(replace(SHOUT, input=Short))
+            Capabilities().register(replace(SHOUT, input=model(endless)))
+    bounded = Annotated[str, StringConstraints(max_length=10_000)] | None
+    Capabilities().register(replace(SHOUT, input=model(bounded)))
 
 
 def test_an_estimate_is_a_number_of_tokens_or_is_made_from_the_input() -> None:

@@ -19,6 +19,7 @@ from inturn.testing import drain
 from tests.cli.conftest import Captured, one_sentence
 from tests.jobs.payloads import payload
 from tests.jobs.receiver import SECRET
+from tests.jobs.world import PATIENT_S
 from tests.servers import free_port
 
 
@@ -29,8 +30,9 @@ class Jobs:
         self.place = ["--url", url, "--namespace", namespace]
         self._captured = captured
         self._settings = Settings(
-            url=url, namespace=namespace, webhook_secrets=SecretStr(SECRET), callback_urls=("http://127.0.0.1:1",)
-        )
+            url=url, namespace=namespace, webhook_secrets=SecretStr(SECRET), callback_urls=("http://127.0.0.1:1",),
+            store_timeout=PATIENT_S,
+        )  # fmt: skip
 
     async def fill(self) -> None:
         app = InTurn(settings=self._settings)
@@ -55,7 +57,8 @@ class Jobs:
 
 
 @pytest.fixture
-def jobs(store_url: str, namespace: str, capsys: Captured) -> Jobs:
+def jobs(store_url: str, namespace: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> Jobs:
+    monkeypatch.setenv("INTURN_STORE_TIMEOUT", str(PATIENT_S))  # of the command
     made = Jobs(store_url, namespace, capsys)
     asyncio.run(made.fill())
     return made

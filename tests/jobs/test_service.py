@@ -10,7 +10,7 @@ import pytest
 from inturn.agents.offline.agent import OfflineAgent
 from inturn.errors import BrokerUnavailable
 from inturn.jobs import service as service_module
-from inturn.jobs.callbacks import CallbackMessage
+from inturn.jobs.callbacks import CallbackMessage, Receiver, receiver_lane
 from inturn.jobs.dead import DeadJobs
 from inturn.jobs.factory import make_service
 from inturn.jobs.record import JobRecord
@@ -157,6 +157,8 @@ async def test_a_receiver_that_answers_410_gets_nothing_more(here: World) -> Non
     first = await here.accepted()
     await here.until_status(first, "done")
     await until(lambda: _is_listed(here, first), what="the call-back is a dead letter")
+    lane = receiver_lane(here.receiver.url)
+    await until(lambda: here.app.lanes.state(lane, Receiver), what="the receiver is known to be gone")
     here.service.callbacks._known_until.clear()  # another process would not know it better
     second = await here.accepted()
     await here.until_status(second, "done")

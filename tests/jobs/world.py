@@ -25,6 +25,8 @@ from tests.agents.provider import Provider, Request, Wire, serving
 from tests.jobs.receiver import SECRET, Receiver, receiving
 from tests.waiting import until
 
+PATIENT_S = 20.0
+"""The timeout of the store and the broker, where a test is not about it: one that is late is not away."""
 TEXT = "Pay the rent by Friday"
 TASK: dict[str, Any] = {
     "title": "Pay the rent",
@@ -121,9 +123,10 @@ async def world(
         receiver = await stack.enter_async_context(receiving())
         provider = await stack.enter_async_context(serving())
         provider.script = succeeds
+        patient = {"store_timeout": PATIENT_S, "rabbitmq_timeout": PATIENT_S, **settings}
         given = Settings(
             url=url, namespace=namespace, rabbitmq_url=rabbitmq_url, tasks_service_base_url=receiver.base,
-            webhook_secrets=SecretStr(SECRET), job_concurrency=4 if works else 0, store_timeout=20, **settings,
+            webhook_secrets=SecretStr(SECRET), job_concurrency=4 if works else 0, **patient,
         )  # fmt: skip
         app = InTurn(settings=given)
         stack.push_async_callback(app.close)

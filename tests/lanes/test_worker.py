@@ -556,6 +556,7 @@ async def test_a_worker_for_some_handlers_leaves_the_others_alone(app: InTurn) -
     pool = WorkerPool(app.runtime, 4, 10.0, {"mine"})
     pool.start()
     await until(lambda: ran == ["mine"])
+    await until_status(app, "k2", "idle")
     lanes = {lane.key: lane.is_unhandled for lane in await app.lanes.list()}
     assert lanes == {"k1": True}
     other = WorkerPool(app.runtime, 4, 10.0, {"theirs"})

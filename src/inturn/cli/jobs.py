@@ -197,7 +197,7 @@ async def _queues(settings: Settings) -> tuple[dict[str, int] | None, str]:
         return None, ""
     from inturn.jobs.rabbitmq.transport import RabbitMQTransport
 
-    transport = RabbitMQTransport(settings.rabbitmq_url)
+    transport = RabbitMQTransport(settings.rabbitmq_url, timeout_s=settings.rabbitmq_timeout)
     try:
         return await transport.waiting(), ""
     except BrokerUnavailable as error:

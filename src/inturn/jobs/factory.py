@@ -20,7 +20,10 @@ def make_transport(app: InTurn, settings: Settings) -> Transport:
     from inturn.jobs.rabbitmq.transport import RabbitMQTransport
 
     return RabbitMQTransport(
-        settings.rabbitmq_url, queue_type=settings.rabbitmq_queue_type, limit=settings.job_queue_limit
+        settings.rabbitmq_url,
+        queue_type=settings.rabbitmq_queue_type,
+        limit=settings.job_queue_limit,
+        timeout_s=settings.rabbitmq_timeout,
     )
 
 

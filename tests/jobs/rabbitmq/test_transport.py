@@ -16,13 +16,20 @@ from inturn.jobs.rabbitmq.transport import RabbitMQTransport
 from inturn.jobs.transport import RABBITMQ_DLQ_NAME, RABBITMQ_QUEUE_NAME, Delivery
 from inturn.jobs.types import ErrorInfo
 from tests.jobs.payloads import payload
+from tests.jobs.world import PATIENT_S
 from tests.servers import Broker, free_port
+from tests.servers.server import keep_port
 from tests.waiting import until
+
+
+def patient(url: str, **more: Any) -> RabbitMQTransport:
+    """The broker is that of all tests: it may take a while to answer, and is not away."""
+    return RabbitMQTransport(url, timeout_s=PATIENT_S, **more)
 
 
 @pytest.fixture
 async def transport(rabbitmq_url: str) -> AsyncIterator[RabbitMQTransport]:
-    made = RabbitMQTransport(rabbitmq_url, limit=3)
+    made = patient(rabbitmq_url, limit=3)
     await made.open()
     yield made
     await made.close()
@@ -44,8 +51,13 @@ async def taken(url: str, queue: str) -> Any:
         return message
 
 
-async def waiting(transport: RabbitMQTransport) -> dict[str, int]:
-    return await transport.waiting()
+async def until_waiting(transport: RabbitMQTransport, expected: dict[str, int]) -> None:
+    """What was acknowledged or given back counts once a quorum queue has written it, and nobody hears of that."""
+
+    async def are_there() -> bool:
+        return await transport.waiting() == expected
+
+    await until(are_there, 60, f"{expected} wait")
 
 
 async def test_a_job_is_persistent_and_carries_its_own_headers(transport: RabbitMQTransport, rabbitmq_url: str) -> None:
@@ -66,7 +78,7 @@ async def test_a_full_queue_refuses_and_nothing_is_dropped(transport: RabbitMQTr
             await transport.publish_job(payload())
             accepted += 1
     assert full.value.is_certain
-    assert (await waiting(transport))[RABBITMQ_QUEUE_NAME] == accepted >= 3
+    assert (await transport.waiting())[RABBITMQ_QUEUE_NAME] == accepted >= 3
 
 
 async def test_a_queue_that_was_deleted_is_told_and_made_anew(
@@ -81,7 +93,7 @@ async def test_a_queue_that_was_deleted_is_told_and_made_anew(
 
 async def test_a_job_with_a_delay_waits_on_its_rung_and_comes_back(transport: RabbitMQTransport) -> None:
     await transport.publish_job(payload("later"), attempt=2, delay_s=60.2)
-    assert await waiting(transport) == {rung_name(60): 1}
+    assert await transport.waiting() == {rung_name(60): 1}
     await transport.publish_job(payload("soon"), attempt=2, delay_s=1.2)
     came: list[Delivery] = []
 
@@ -96,7 +108,9 @@ async def test_a_job_with_a_delay_waits_on_its_rung_and_comes_back(transport: Ra
 
 
 async def test_a_broker_that_cannot_be_reached_is_named_without_its_password() -> None:
-    away = RabbitMQTransport(f"amqp://ada:hunter2@127.0.0.1:{free_port()}/")
+    port = free_port()
+    kept = keep_port(port)
+    away = RabbitMQTransport(f"amqp://ada:hunter2@127.0.0.1:{port}/")
     for attempt in (away.open(), away.publish_job(payload())):
         with pytest.raises(BrokerUnavailable) as error:
             await attempt
@@ -104,10 +118,25 @@ async def test_a_broker_that_cannot_be_reached_is_named_without_its_password() -
         assert "hunter2" not in str(error.value)
         assert "127.0.0.1" in str(error.value)
     await away.close()
+    if kept is not None:
+        kept.close()
+
+
+async def test_a_broker_that_does_not_answer_has_the_time_that_it_is_given() -> None:
+    async def says_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(says_nothing, "127.0.0.1", 0) as server:
+        mute = RabbitMQTransport(f"amqp://127.0.0.1:{server.sockets[0].getsockname()[1]}/", timeout_s=0.2)
+        with pytest.raises(BrokerUnavailable, match=r"does not answer within 0\.2 s") as error:
+            await mute.publish_job(payload())
+        assert error.value.is_certain
+        await mute.close()
 
 
 async def test_a_wrong_password_is_told(rabbitmq_url: str) -> None:
-    wrong = RabbitMQTransport(rabbitmq_url.replace("guest:guest", "guest:hunter2"))
+    wrong = patient(rabbitmq_url.replace("guest:guest", "guest:hunter2"))
     with pytest.raises(BrokerUnavailable) as error:
         await wrong.open()
     assert "hunter2" not in str(error.value)
@@ -115,12 +144,12 @@ async def test_a_wrong_password_is_told(rabbitmq_url: str) -> None:
 
 
 async def test_a_queue_with_other_arguments_says_what_to_do(rabbitmq_url: str) -> None:
-    first, other = RabbitMQTransport(rabbitmq_url, limit=10), RabbitMQTransport(rabbitmq_url, limit=20)
+    first, other = patient(rabbitmq_url, limit=10), patient(rabbitmq_url, limit=20)
     await first.open()
     with pytest.raises(QueueMismatch, match="delete_queue ai-capability-jobs") as error:
         await other.open()
     assert "INTURN_JOB_QUEUE_LIMIT" in str(error.value)
-    classic = RabbitMQTransport(rabbitmq_url, limit=10, queue_type="classic")
+    classic = patient(rabbitmq_url, limit=10, queue_type="classic")
     with pytest.raises(QueueMismatch):
         await classic.open()
     for each in (first, other, classic):
@@ -128,7 +157,7 @@ async def test_a_queue_with_other_arguments_says_what_to_do(rabbitmq_url: str) -
 
 
 async def test_classic_queues_work_too(rabbitmq_url: str) -> None:
-    classic = RabbitMQTransport(rabbitmq_url, queue_type="classic")
+    classic = patient(rabbitmq_url, queue_type="classic")
     came: list[Delivery] = []
 
     async def take(delivery: Delivery) -> None:
@@ -211,7 +240,7 @@ async def test_to_the_dead_letter_queue_with_an_error(transport: RabbitMQTranspo
         came.append(delivery)
 
     await transport.publish_to_dlq(payload("j1"), ErrorInfo(message="No.", type="by_hand"))
-    assert await waiting(transport) == {RABBITMQ_DLQ_NAME: 1}
+    assert await transport.waiting() == {RABBITMQ_DLQ_NAME: 1}
     await transport.create_consumer(take, dead=True)
     await until(lambda: came, what="it came")
     assert came[0].error == ErrorInfo(message="No.", type="by_hand")
@@ -255,7 +284,7 @@ async def test_a_lost_connection_is_restored_and_the_running_handler_goes_on(
     await until(are_listed, what="the broker knows the connections")
     broker.close_all_connections(rabbitmq_vhost)
     goes_on.set()
-    await until(lambda: came.count("first") == 2, what="it is delivered again")
+    await until(lambda: came.count("first") >= 2, what="it is delivered again")
 
     async def is_published() -> bool:
         try:
@@ -268,10 +297,7 @@ async def test_a_lost_connection_is_restored_and_the_running_handler_goes_on(
     await until(lambda: "second" in came, what="the consumer is back")
     await until(lambda: ended == len(came), what="all handlers came to their end")
 
-    async def is_empty() -> bool:
-        return not await waiting(transport)
-
-    await until(is_empty, what="all is acknowledged")
+    await until_waiting(transport, {})
 
 
 async def test_a_consumer_that_the_broker_cancels_is_made_anew(
@@ -293,8 +319,8 @@ async def test_a_consumer_that_the_broker_cancels_is_made_anew(
             return False
         return True
 
-    await until(comes, within_s=30, what="the queue is there again")
-    await until(lambda: came, within_s=30, what="the consumer is there again")
+    await until(comes, within_s=60, what="the queue is there again")
+    await until(lambda: came, within_s=60, what="the consumer is there again")
 
 
 async def test_a_look_that_fails_in_a_way_nobody_thought_of_does_not_end_the_looking(
@@ -340,7 +366,7 @@ async def test_a_consumer_that_gets_nothing_although_jobs_wait_is_made_anew(
     await channel.basic_cancel(consumer._tag)
     channel.consumers[consumer._tag] = callback  # the client still believes in it
     await transport.publish_job(payload())
-    await until(lambda: came, within_s=15, what="it is noticed within 15 s")
+    await until(lambda: came, within_s=60, what="it is noticed")
 
 
 async def test_an_idle_consumer_is_made_anew_now_and_then_and_nothing_is_lost_or_left(
@@ -348,7 +374,7 @@ async def test_an_idle_consumer_is_made_anew_now_and_then_and_nothing_is_lost_or
 ) -> None:
     monkeypatch.setattr(consuming, "LOOK_S", 0.01)
     monkeypatch.setattr(consuming, "IDLE_S", 0.0)
-    transport, came = RabbitMQTransport(rabbitmq_url), list[str]()
+    transport, came = patient(rabbitmq_url), list[str]()
 
     async def take(delivery: Delivery) -> None:
         assert delivery.message is not None
@@ -363,10 +389,7 @@ async def test_an_idle_consumer_is_made_anew_now_and_then_and_nothing_is_lost_or
         tags.add(consumer._tag)
     await until(lambda: len(tags | {consumer._tag}) > 2, what="it was made anew")
 
-    async def is_empty() -> bool:
-        return not await waiting(transport)
-
-    await until(is_empty, what="all is acknowledged")
+    await until_waiting(transport, {})
     await transport.close()
 
 
@@ -388,7 +411,7 @@ async def test_a_stop_lets_handlers_finish_and_gives_the_rest_back(transport: Ra
     goes_on.set()
     assert await stopping is True
     assert ended == ["j0"]
-    assert await waiting(transport) == {RABBITMQ_QUEUE_NAME: 2}
+    await until_waiting(transport, {RABBITMQ_QUEUE_NAME: 2})
 
 
 async def test_past_its_grace_a_handler_is_cancelled_and_its_job_is_given_back(transport: RabbitMQTransport) -> None:
@@ -408,7 +431,7 @@ async def test_past_its_grace_a_handler_is_cancelled_and_its_job_is_given_back(t
     await began.wait()
     assert await consumer.stop(grace_s=0.1) is False
     assert cancelled == [True]
-    assert await waiting(transport) == {RABBITMQ_QUEUE_NAME: 1}
+    await until_waiting(transport, {RABBITMQ_QUEUE_NAME: 1})
 
 
 async def test_a_hurry_ends_the_grace(transport: RabbitMQTransport) -> None:
@@ -423,5 +446,5 @@ async def test_a_hurry_ends_the_grace(transport: RabbitMQTransport) -> None:
     await began.wait()
     stopping = asyncio.create_task(consumer.stop(grace_s=600))
     consumer.hurry()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert await stopping is False

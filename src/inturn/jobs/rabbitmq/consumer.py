@@ -35,8 +35,6 @@ LOOK_S = 3.0
 """How often a consumer is looked at. Two looks in a row must find it wrong: so it is restored within 15 s."""
 IDLE_S = 9.0
 """An idle consumer that got nothing for so long is made anew."""
-ANSWER_S = 5.0
-"""How long the broker may take to answer a look."""
 AGAIN_S = (0.2, 0.5, 1.0, 2.0, 3.0)
 """Pauses between attempts to connect again; the last one repeats."""
 FAILED_S = 1.0
@@ -80,17 +78,16 @@ class RabbitMQConsumer:
     async def start(self) -> None:
         """Raises `BrokerUnavailable`. From then on it reconnects by itself."""
         try:
-            await self._link.channel(OPEN_S)
-            await self._consume()
+            await self._consume(OPEN_S)
         except BaseException:
             await self._link.close()
             raise
         self._looking = asyncio.create_task(self._look_after(), name=f"inturn consumer {self._queue}")
 
-    async def _consume(self) -> None:
-        channel = await self._link.channel()
+    async def _consume(self, at_least_s: float = 0.0) -> None:
+        channel = await self._link.channel(at_least_s)
         try:
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(max(self._link.timeout_s, at_least_s)):
                 await channel.basic_qos(prefetch_count=self._concurrency)
                 found = await channel.basic_consume(self._queue, partial(self._deliver, channel))
         except _LOST as error:
@@ -147,7 +144,7 @@ class RabbitMQConsumer:
         if channel is None:
             return
         try:
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(self._link.timeout_s):
                 await channel.basic_cancel(self._tag)  # nothing comes after its answer
         except _LOST as error:
             raise BrokerUnavailable(f"RabbitMQ does not answer: {type(error).__name__} {error}") from error
@@ -168,7 +165,7 @@ class RabbitMQConsumer:
         if channel is None:
             return False
         try:
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(self._link.timeout_s):
                 found = await channel.queue_declare(self._queue, passive=True)
         except _LOST as error:
             raise BrokerUnavailable(f"RabbitMQ does not answer: {type(error).__name__} {error}") from error
@@ -214,7 +211,7 @@ class RabbitMQConsumer:
     async def _answer(self, channel: Channel, answer: object) -> None:
         """If the channel is lost, the delivery comes again, and is found to be done."""
         try:
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(self._link.timeout_s):
                 await answer  # type: ignore[misc]
         except _LOST as error:
             log.info("rabbitmq queue=%s: a delivery could not be answered, and comes again: %s", self._queue, error)
@@ -237,7 +234,7 @@ class RabbitMQConsumer:
             self._woken.set()
             if self._link.open_channel is not None:
                 # aiormq closes a channel whose question is cancelled: what runs could not be acknowledged any more
-                await asyncio.wait({self._looking}, timeout=ANSWER_S)
+                await asyncio.wait({self._looking}, timeout=self._link.timeout_s)
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)
             await self._cancel()  # it may have consumed again just before
@@ -258,7 +255,7 @@ class RabbitMQConsumer:
         channel = self._link.open_channel
         if channel is not None and self._tag in channel.consumers:
             with contextlib.suppress(*_LOST):
-                async with asyncio.timeout(ANSWER_S):
+                async with asyncio.timeout(self._link.timeout_s):
                     await channel.basic_cancel(self._tag)
 
     def hurry(self) -> None:

@@ -28,15 +28,25 @@ if TYPE_CHECKING:
 log = logging.getLogger("inturn.jobs")
 
 HEARTBEAT_S = 10
-CONNECT_S = 5.0
+TIMEOUT_S = 5.0
+"""How long the broker may take to answer, if nobody says otherwise."""
 OPEN_S = 30.0
 """At the start: a broker that is busy takes a while to make all the queues."""
 
 
 class Link:
-    """`queues`: declared on every new channel before anybody gets it."""
+    """`queues`: declared on every new channel before anybody gets it. `timeout_s`: for each answer of the broker."""
 
-    def __init__(self, url: str, purpose: str, queues: dict[str, dict[str, Any]], *, confirms: bool = False) -> None:
+    def __init__(
+        self,
+        url: str,
+        purpose: str,
+        queues: dict[str, dict[str, Any]],
+        *,
+        confirms: bool = False,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self.timeout_s = timeout_s
         self._url = url
         self._purpose = purpose
         self._queues = queues
@@ -56,8 +66,9 @@ class Link:
         channel = self._channel
         return channel if channel is not None and not channel.is_closed else None
 
-    async def channel(self, within_s: float = CONNECT_S) -> Channel:
+    async def channel(self, at_least_s: float = 0.0) -> Channel:
         """Raises `BrokerUnavailable`: nothing was sent then. `QueueMismatch` if a queue does not fit."""
+        within_s = max(self.timeout_s, at_least_s)
         found = self.open_channel
         if found is not None:
             return found
@@ -106,7 +117,7 @@ class Link:
             if old is None or connection is None:
                 return
             try:
-                async with asyncio.timeout(CONNECT_S):
+                async with asyncio.timeout(self.timeout_s):
                     await old.close()
                     self._channel = await self._new_channel(connection)
             except (aiormq.exceptions.AMQPError, OSError, TimeoutError, RuntimeError) as error:
@@ -127,7 +138,7 @@ class Link:
         metrics.broker_up.labels(self._purpose).set(0)
         if connection is not None:
             with contextlib.suppress(Exception):
-                async with asyncio.timeout(CONNECT_S):
+                async with asyncio.timeout(self.timeout_s):
                     await connection.close()
 
     async def close(self) -> None:

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from inturn.errors import BrokerFull, BrokerUnavailable, MissingExtra
 from inturn.jobs.rabbitmq.consumer import RabbitMQConsumer
-from inturn.jobs.rabbitmq.link import OPEN_S, Link
+from inturn.jobs.rabbitmq.link import OPEN_S, TIMEOUT_S, Link
 from inturn.jobs.rabbitmq.queues import QueueType, all_queues, rung_for, rung_name
 from inturn.jobs.transport import RABBITMQ_DLQ_NAME, RABBITMQ_QUEUE_NAME, Consumer, Delivery, Take
 from inturn.jobs.types import CapabilityJobPayload, ErrorInfo, JobMessage
@@ -33,8 +33,6 @@ except ImportError as error:
 
 log = logging.getLogger("inturn.jobs")
 
-CONFIRM_S = 5.0
-"""How long the broker has to confirm a message."""
 PERSISTENT = 2
 
 # Our own headers. Those that begin with `x-` belong to the broker, and are never copied: up to 3.13 it takes a copied
@@ -45,10 +43,14 @@ RUN, ATTEMPT, REQUEST_ID, ERROR = "inturn-run", "inturn-attempt", "inturn-reques
 class RabbitMQTransport:
     name = "rabbitmq"
 
-    def __init__(self, url: str, *, queue_type: QueueType = "quorum", limit: int = 100_000) -> None:
+    def __init__(
+        self, url: str, *, queue_type: QueueType = "quorum", limit: int = 100_000, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        """`timeout_s`: how long the broker may take to answer, and to confirm a message."""
         self._url = url
+        self._timeout_s = timeout_s
         self._queues = all_queues(queue_type, limit)
-        self._publishing = Link(url, "publishing", self._queues, confirms=True)
+        self._publishing = Link(url, "publishing", self._queues, confirms=True, timeout_s=timeout_s)
         self._consumers: list[RabbitMQConsumer] = []
 
     async def open(self) -> None:
@@ -76,7 +78,7 @@ class RabbitMQTransport:
         await self._publish(RABBITMQ_DLQ_NAME, payload, {ERROR: error.model_dump_json()})
 
     async def _publish(self, queue: str, payload: CapabilityJobPayload, headers: dict[str, Any]) -> None:
-        channel = await self._publishing.channel(CONFIRM_S)
+        channel = await self._publishing.channel()
         properties = Basic.Properties(
             content_type="application/json",
             delivery_mode=PERSISTENT,
@@ -87,7 +89,7 @@ class RabbitMQTransport:
         body = payload.model_dump_json().encode()
         try:
             await channel.basic_publish(
-                body, routing_key=queue, properties=properties, mandatory=True, timeout=CONFIRM_S, wait=False
+                body, routing_key=queue, properties=properties, mandatory=True, timeout=self._timeout_s, wait=False
             )
         except aiormq.exceptions.PublishError as error:
             await self._publishing.drop()  # the next one connects, and declares the queues again
@@ -95,7 +97,7 @@ class RabbitMQTransport:
         except aiormq.exceptions.DeliveryError as error:
             raise BrokerFull(f"RabbitMQ refused the job: the queue {queue!r} is full") from error
         except TimeoutError as error:
-            raise BrokerUnavailable(f"RabbitMQ did not confirm the job within {CONFIRM_S:g} s") from error
+            raise BrokerUnavailable(f"RabbitMQ did not confirm the job within {self._timeout_s:g} s") from error
         except (aiormq.exceptions.AMQPError, OSError, RuntimeError) as error:
             raise BrokerUnavailable(f"the connection to RabbitMQ was lost: {error}") from error
         except asyncio.CancelledError:
@@ -107,7 +109,7 @@ class RabbitMQTransport:
 
     async def waiting(self) -> dict[str, int]:
         """How many messages wait in each queue that has any. It makes no queue, and asks for no arguments."""
-        link = Link(self._url, "looking", {})
+        link = Link(self._url, "looking", {}, timeout_s=self._timeout_s)
         found = {}
         try:
             for name in self._queues:
@@ -122,7 +124,7 @@ class RabbitMQTransport:
 
     async def create_consumer(self, handler: Take, *, concurrency: int = 1, dead: bool = False) -> Consumer:
         queue = RABBITMQ_DLQ_NAME if dead else RABBITMQ_QUEUE_NAME
-        link = Link(self._url, "dead letters" if dead else "consuming", self._queues)
+        link = Link(self._url, "dead letters" if dead else "consuming", self._queues, timeout_s=self._timeout_s)
         consumer = RabbitMQConsumer(link, queue, handler, concurrency, read)
         self._consumers = [each for each in self._consumers if not each.is_stopped] + [consumer]
         await consumer.start()
