@@ -11,9 +11,9 @@ import pytest
 
 from inturn.errors import BrokerFull, BrokerUnavailable, QueueMismatch
 from inturn.jobs.rabbitmq import consumer as consuming
-from inturn.jobs.rabbitmq.queues import rung_name
+from inturn.jobs.rabbitmq.queues import QueueType, rung_name
 from inturn.jobs.rabbitmq.transport import RabbitMQTransport
-from inturn.jobs.transport import RABBITMQ_DLQ_NAME, RABBITMQ_QUEUE_NAME, Delivery
+from inturn.jobs.transport import DELIVERY_LIMIT, RABBITMQ_DLQ_NAME, RABBITMQ_QUEUE_NAME, Delivery
 from inturn.jobs.types import ErrorInfo
 from tests.jobs.payloads import payload
 from tests.jobs.world import PATIENT_S
@@ -348,11 +348,11 @@ async def test_a_look_that_fails_in_a_way_nobody_thought_of_does_not_end_the_loo
     assert "nobody thought of this" in caplog.text
 
 
-async def test_a_consumer_that_gets_nothing_although_jobs_wait_is_made_anew(
-    transport: RabbitMQTransport, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.timed
+async def test_a_consumer_that_gets_nothing_although_jobs_wait_is_made_anew_within_15_seconds(
+    transport: RabbitMQTransport,
 ) -> None:
     """As if the broker had forgotten it without a word: the consumer is cancelled behind the back of the client."""
-    monkeypatch.setattr(consuming, "LOOK_S", 0.2)
     came: list[Delivery] = []
 
     async def take(delivery: Delivery) -> None:
@@ -366,7 +366,7 @@ async def test_a_consumer_that_gets_nothing_although_jobs_wait_is_made_anew(
     await channel.basic_cancel(consumer._tag)
     channel.consumers[consumer._tag] = callback  # the client still believes in it
     await transport.publish_job(payload())
-    await until(lambda: came, within_s=60, what="it is noticed")
+    await until(lambda: came, within_s=15, what="it is noticed")
 
 
 async def test_an_idle_consumer_is_made_anew_now_and_then_and_nothing_is_lost_or_left(
@@ -431,6 +431,51 @@ async def test_past_its_grace_a_handler_is_cancelled_and_its_job_is_given_back(t
     await began.wait()
     assert await consumer.stop(grace_s=0.1) is False
     assert cancelled == [True]
+    await until_waiting(transport, {RABBITMQ_QUEUE_NAME: 1})
+
+
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+async def test_no_number_of_restarts_makes_a_job_dead(rabbitmq_url: str, kind: QueueType) -> None:
+    """A delivery that is requeued counts against the limit of the queue, or is marked as one that came again."""
+    came: asyncio.Queue[Delivery] = asyncio.Queue()
+
+    async def hangs(delivery: Delivery) -> None:
+        came.put_nowait(delivery)
+        await asyncio.Event().wait()
+
+    transport = patient(rabbitmq_url, queue_type=kind)
+    try:
+        await transport.publish_job(payload("j1"), run=2, attempt=3)
+        for _ in range(DELIVERY_LIMIT + 2):
+            consumer = await transport.create_consumer(hangs)
+            delivery = await came.get()
+            assert delivery.message is not None
+            assert (delivery.message.id, delivery.message.run, delivery.message.attempt) == ("j1", 2, 3)
+            assert not delivery.is_again
+            assert await consumer.stop(grace_s=0) is False
+        await until_waiting(transport, {RABBITMQ_QUEUE_NAME: 1})
+    finally:
+        await transport.close()
+
+
+async def test_a_job_that_cannot_be_put_back_is_requeued(
+    transport: RabbitMQTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = asyncio.Event()
+
+    async def hangs(delivery: Delivery) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    consumer = await transport.create_consumer(hangs)
+    await transport.publish_job(payload())
+    await began.wait()
+
+    async def is_full(*given: object) -> None:
+        raise BrokerFull("as if others had filled it")
+
+    monkeypatch.setattr(transport, "_publish", is_full)
+    assert await consumer.stop(grace_s=0) is False
     await until_waiting(transport, {RABBITMQ_QUEUE_NAME: 1})
 
 

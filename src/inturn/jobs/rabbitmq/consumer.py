@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -47,18 +47,30 @@ _LOST = (aiormq.exceptions.AMQPError, OSError, TimeoutError, RuntimeError)
 
 class RabbitMQConsumer:
     def __init__(
-        self, link: Link, queue: str, handler: Take, concurrency: int, read: Callable[[DeliveredMessage], Delivery]
+        self,
+        link: Link,
+        queue: str,
+        handler: Take,
+        concurrency: int,
+        read: Callable[[DeliveredMessage], Delivery],
+        put_back: Callable[[DeliveredMessage], Awaitable[None]] | None = None,
     ) -> None:
+        """`put_back`: publishes a delivery again. Without it, what a stop leaves undone is requeued."""
         self._link = link
         self._queue = queue
         self._handler = handler
         self._concurrency = concurrency
         self._read = read
+        self._put_back = put_back
+        self._stubborn_s = STUBBORN_S + link.timeout_s
+        """How long a handler may take to stop and leave its job to others."""
         self._places = asyncio.Semaphore(concurrency)
         """More than this never run at once, also if a new channel brings more while those of a lost one still run."""
         self._tag = ""
         self._waiting: set[asyncio.Task[None]] = set()
         self._running: set[asyncio.Task[None]] = set()
+        self._leaving: set[asyncio.Task[None]] = set()
+        """Those that leave their delivery to others. If they were cancelled in that there would be a copy too many."""
         self._came = 0
         self._came_at = clock.now()
         self._stopping = False
@@ -193,13 +205,13 @@ class RabbitMQConsumer:
                 if channel.is_closed:  # it was lost while this waited: the delivery comes again
                     return
                 if self._stopping:
-                    await self._answer(channel, channel.basic_nack(tag, requeue=True, wait=False))
+                    await self._leave_to_others(channel, given)
                     return
                 self._waiting.discard(task)
                 self._running.add(task)
                 await self._handler(self._read(given))
         except asyncio.CancelledError:
-            await self._answer(channel, channel.basic_nack(tag, requeue=True, wait=True))
+            await self._leave_to_others(channel, given)
             raise
         except Exception:
             log.exception("rabbitmq queue=%s: a handler failed; its job is given back", self._queue)
@@ -207,6 +219,25 @@ class RabbitMQConsumer:
             await self._answer(channel, channel.basic_nack(tag, requeue=True, wait=False))
         else:
             await self._answer(channel, channel.basic_ack(tag, wait=False))
+
+    async def _leave_to_others(self, channel: Channel, given: DeliveredMessage) -> None:
+        """Its worker stops. If it is killed before the acknowledge there are two copies; the record lets one count."""
+        if channel.is_closed:  # it comes again
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+        tag = given.delivery_tag or 0
+        if self._put_back is not None:
+            try:
+                await self._put_back(given)
+            except (BrokerUnavailable, asyncio.CancelledError) as error:
+                log.info("rabbitmq queue=%s: a job could not be put back, and is requeued: %s", self._queue, error)
+            else:
+                await self._answer(channel, channel.basic_ack(tag, wait=True))
+                return
+        await self._answer(channel, channel.basic_nack(tag, requeue=True, wait=True))
 
     async def _answer(self, channel: Channel, answer: object) -> None:
         """If the channel is lost, the delivery comes again, and is found to be done."""
@@ -225,7 +256,7 @@ class RabbitMQConsumer:
     async def stop(self, grace_s: float) -> bool:
         if self._stopping:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(grace_s + 2 * STUBBORN_S):
+                async with asyncio.timeout(grace_s + 2 * self._stubborn_s):
                     await self._stopped.wait()
             return not self._running
         self._stopping = True
@@ -263,7 +294,7 @@ class RabbitMQConsumer:
 
     async def _give_back(self, tasks: set[asyncio.Task[None]]) -> None:
         tasks = set(tasks)
-        for task in tasks:
+        for task in tasks - self._leaving:
             task.cancel()
         if tasks:
-            await asyncio.wait(tasks, timeout=STUBBORN_S)
+            await asyncio.wait(tasks, timeout=self._stubborn_s)

@@ -72,21 +72,26 @@ class RabbitMQTransport:
         turn: Turn[Any] | None = None,
     ) -> None:
         queue = rung_name(rung_for(delay_s)) if delay_s > 0 else RABBITMQ_QUEUE_NAME
-        await self._publish(queue, payload, {RUN: run, ATTEMPT: attempt})
+        await self._publish(queue, *_written(payload, {RUN: run, ATTEMPT: attempt}))
 
     async def publish_to_dlq(self, payload: CapabilityJobPayload, error: ErrorInfo) -> None:
-        await self._publish(RABBITMQ_DLQ_NAME, payload, {ERROR: error.model_dump_json()})
+        await self._publish(RABBITMQ_DLQ_NAME, *_written(payload, {ERROR: error.model_dump_json()}))
 
-    async def _publish(self, queue: str, payload: CapabilityJobPayload, headers: dict[str, Any]) -> None:
+    async def _put_back(self, given: DeliveredMessage) -> None:
+        """A copy for another worker. What is requeued counts against the delivery limit, and a stop must not."""
+        properties = given.header.properties
+        ours = {name: value for name, value in (properties.headers or {}).items() if not name.startswith("x-")}
+        await self._publish(RABBITMQ_QUEUE_NAME, given.body, ours, properties.correlation_id)
+
+    async def _publish(self, queue: str, body: bytes, headers: dict[str, Any], correlation_id: str | None) -> None:
         channel = await self._publishing.channel()
         properties = Basic.Properties(
             content_type="application/json",
             delivery_mode=PERSISTENT,
             message_id=uuid.uuid4().hex,  # a new one each time: a message that is returned is known by it
-            correlation_id=payload.ai_service_request_id,
-            headers={**headers, REQUEST_ID: payload.request_id},
+            correlation_id=correlation_id,
+            headers=headers,
         )
-        body = payload.model_dump_json().encode()
         try:
             await channel.basic_publish(
                 body, routing_key=queue, properties=properties, mandatory=True, timeout=self._timeout_s, wait=False
@@ -125,10 +130,15 @@ class RabbitMQTransport:
     async def create_consumer(self, handler: Take, *, concurrency: int = 1, dead: bool = False) -> Consumer:
         queue = RABBITMQ_DLQ_NAME if dead else RABBITMQ_QUEUE_NAME
         link = Link(self._url, "dead letters" if dead else "consuming", self._queues, timeout_s=self._timeout_s)
-        consumer = RabbitMQConsumer(link, queue, handler, concurrency, read)
+        consumer = RabbitMQConsumer(link, queue, handler, concurrency, read, None if dead else self._put_back)
         self._consumers = [each for each in self._consumers if not each.is_stopped] + [consumer]
         await consumer.start()
         return consumer
+
+
+def _written(payload: CapabilityJobPayload, headers: dict[str, Any]) -> tuple[bytes, dict[str, Any], str]:
+    body = payload.model_dump_json().encode()
+    return body, {**headers, REQUEST_ID: payload.request_id}, payload.ai_service_request_id
 
 
 def read(given: DeliveredMessage) -> Delivery:
