@@ -66,9 +66,11 @@ def jobs(store_url: str, namespace: str, capsys: Captured, monkeypatch: pytest.M
 
 def test_ls_shows_what_waits(jobs: Jobs) -> None:
     assert jobs.json("ls") == {
-        "jobs": [{"id": "new", "status": "ready", "holder": None, "held_s": 0.0}], "queues": None,
+        "jobs": [{"id": "new", "status": "ready", "holder": None, "held_s": 0.0}], "callbacks": 2, "queues": None,
     }  # fmt: skip
-    assert jobs.say("ls")[1].splitlines()[1].split()[:2] == ["new", "ready"]
+    said = jobs.say("ls")[1].splitlines()
+    assert said[1].split()[:2] == ["new", "ready"]
+    assert said[2] == "2 call-backs not taken yet; each is tried for a day."
 
 
 def test_show_tells_how_far_a_job_is_and_what_became_of_it(jobs: Jobs) -> None:

@@ -70,9 +70,9 @@ class _Jobs:
     # -- looking
 
     def _all(self) -> Sight:
-        lanes = [
-            lane for lane in self._app.lanes.list(1_000_000) if lane.key.startswith("job:") and ">" not in lane.key
-        ]
+        found = [lane for lane in self._app.lanes.list(1_000_000) if lane.key.startswith("job:")]
+        lanes = [lane for lane in found if ">" not in lane.key]
+        callbacks = len(found) - len(lanes)
         lanes = lanes[: self._arguments.limit]
         queues, trouble = asyncio.run(_queues(load_settings()))
         rows = [{"id": lane.key.removeprefix("job:"), "status": lane.status, "holder": lane.holder,
@@ -84,11 +84,16 @@ class _Jobs:
                 held = duration(lane.held_s) if lane.holder else ""
                 table.add(*map(printable, (lane.key.removeprefix("job:"), lane.status, lane.holder or "-", held)))
             told = table.lines(screen) if lanes else ["No job is running or waiting in the store."]
+            if callbacks:
+                told.append(
+                    f"{callbacks} call-back{'' if callbacks == 1 else 's'} not taken yet; each is tried for a day."
+                )
             if queues is not None:
                 told += [f"{count} in {name}" for name, count in queues.items()] or ["Nothing waits on RabbitMQ."]
             return [*told, printable(trouble)] if trouble else told
 
-        return Sight({"jobs": rows, "queues": queues} | ({"trouble": trouble} if trouble else {}), lines)
+        told = {"jobs": rows, "callbacks": callbacks, "queues": queues}
+        return Sight(told | ({"trouble": trouble} if trouble else {}), lines)
 
     def _one(self, job_id: str) -> Sight:
         lane = self._app.lanes.inspect(f"job:{job_id}", 1)
