@@ -103,10 +103,11 @@ def _stand_at(where: str, service: JobService) -> None:
     elif where in ("rung", "publish"):
         publish = transport.publish_job
 
-        async def publish_and_stand(payload: Any, *, delay_s: float = 0.0, **more: Any) -> None:
-            await publish(payload, delay_s=delay_s, **more)
+        async def publish_and_stand(payload: Any, *, delay_s: float = 0.0, **more: Any) -> float:
+            comes_after_s = await publish(payload, delay_s=delay_s, **more)
             if where == "publish" or delay_s > 0:
                 await _stand(where)
+            return comes_after_s
 
         transport.publish_job = publish_and_stand  # type: ignore[method-assign]
     elif where == "callback":

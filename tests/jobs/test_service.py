@@ -229,7 +229,7 @@ async def test_what_was_answered_503_never_runs_even_if_the_broker_has_it(sqlite
     async with opening as here:
         publish = transport.publish_job
 
-        async def unconfirmed(*arguments: Any, **more: Any) -> None:
+        async def unconfirmed(*arguments: Any, **more: Any) -> float:
             await publish(*arguments, **more)
             raise BrokerUnavailable("it did not confirm in time")
 
@@ -247,6 +247,28 @@ async def test_what_was_answered_503_never_runs_even_if_the_broker_has_it(sqlite
         assert (await here.client.get(f"/api/v1/jobs/{delivery.message.id}")).status_code == 404
 
 
+async def test_a_job_says_when_its_next_attempt_begins_by_what_its_transport_can_do(
+    sqlite_url: str, namespace: str
+) -> None:
+    opening, transport = await memory(sqlite_url, namespace, works=False)
+    async with opening as here:
+        publish = transport.publish_job
+
+        async def on_a_rung(*arguments: Any, **more: Any) -> float:
+            return 60.0 if await publish(*arguments, **more) else 0.0
+
+        async def busy(request: Request, wire: Wire) -> None:
+            await wire.whole(429, {"error": {"message": "slow down"}}, retry_after="31")
+
+        transport.publish_job = on_a_rung  # type: ignore[method-assign]
+        here.provider.script = busy
+        job_id = await here.accepted()
+        await here.service.take(transport.waiting.popleft())
+        job = await here.job(job_id)
+        assert job["status"] == "attempt"
+        assert job["due_at"] - job["changed_at"] == pytest.approx(60, abs=1)
+
+
 async def test_a_request_that_loses_its_turn_when_the_broker_has_the_job_does_not_say_that_nothing_was_saved(
     sqlite_url: str, namespace: str
 ) -> None:
@@ -254,9 +276,10 @@ async def test_a_request_that_loses_its_turn_when_the_broker_has_the_job_does_no
     async with opening as here:
         publish = transport.publish_job
 
-        async def loses(payload: CapabilityJobPayload, **more: Any) -> None:
-            await publish(payload, **more)
+        async def loses(payload: CapabilityJobPayload, **more: Any) -> float:
+            comes_after_s = await publish(payload, **more)
             await here.app.lanes.clear(lane_of(payload.ai_service_request_id))  # takes the lease away
+            return comes_after_s
 
         transport.publish_job = loses  # type: ignore[method-assign]
         response = await here.post()

@@ -48,7 +48,7 @@ class MemoryTransport:
         attempt: int = 1,
         delay_s: float = 0.0,
         turn: Turn[Any] | None = None,
-    ) -> None:
+    ) -> float:
         await self.open()
         if len(self.waiting) >= self.limit:
             raise BrokerFull(f"{self.limit} jobs are waiting already")
@@ -57,6 +57,7 @@ class MemoryTransport:
             self.delayed.append((delay_s, delivery))
         else:
             self.put(delivery)
+        return delay_s
 
     async def publish_to_dlq(self, payload: CapabilityJobPayload, error: ErrorInfo) -> None:
         await self.open()

@@ -357,7 +357,7 @@ class JobService:
             message.id, message.attempt, outcome.detail, message.attempt + 1, delay_s,
         )  # fmt: skip
         # published before the record says so: if we are killed in between there are two copies, and never none
-        await self.transport.publish_job(
+        delay_s = await self.transport.publish_job(
             message.payload, run=message.run, attempt=message.attempt + 1, delay_s=delay_s, turn=turn
         )
         record.note_failure(outcome)

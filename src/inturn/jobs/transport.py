@@ -83,8 +83,11 @@ class Transport(Protocol):
         attempt: int = 1,
         delay_s: float = 0.0,
         turn: Turn[Any] | None = None,
-    ) -> None:
-        """Raises `BrokerUnavailable`. `turn`: the turn of the job's lane that publishes it."""
+    ) -> float:
+        """Returns after how many seconds it comes: a broker may only know some delays. Raises `BrokerUnavailable`.
+
+        `turn`: the turn of the job's lane that publishes it.
+        """
         ...
 
     async def publish_to_dlq(self, payload: CapabilityJobPayload, error: ErrorInfo) -> None:
@@ -121,7 +124,7 @@ class StoreTransport:
         attempt: int = 1,
         delay_s: float = 0.0,
         turn: Turn[Any] | None = None,
-    ) -> None:
+    ) -> float:
         message = JobMessage(payload=payload, run=run, attempt=attempt)
         if (run, attempt) == (1, 1):
             await self._must_have_room()
@@ -130,6 +133,7 @@ class StoreTransport:
             turn.send(JOB, message, **place)
         else:
             await self._app.submit(JOB, message, **place)
+        return delay_s
 
     async def publish_to_dlq(self, payload: CapabilityJobPayload, error: ErrorInfo) -> None:
         raise TypeError(

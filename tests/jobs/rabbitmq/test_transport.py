@@ -92,9 +92,9 @@ async def test_a_queue_that_was_deleted_is_told_and_made_anew(
 
 
 async def test_a_job_with_a_delay_waits_on_its_rung_and_comes_back(transport: RabbitMQTransport) -> None:
-    await transport.publish_job(payload("later"), attempt=2, delay_s=60.2)
+    assert await transport.publish_job(payload("later"), attempt=2, delay_s=31.2) == 60
     assert await transport.waiting() == {rung_name(60): 1}
-    await transport.publish_job(payload("soon"), attempt=2, delay_s=1.2)
+    assert await transport.publish_job(payload("soon"), attempt=2, delay_s=1.2) == 1
     came: list[Delivery] = []
 
     async def take(delivery: Delivery) -> None:

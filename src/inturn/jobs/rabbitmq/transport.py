@@ -70,9 +70,11 @@ class RabbitMQTransport:
         attempt: int = 1,
         delay_s: float = 0.0,
         turn: Turn[Any] | None = None,
-    ) -> None:
-        queue = rung_name(rung_for(delay_s)) if delay_s > 0 else RABBITMQ_QUEUE_NAME
+    ) -> float:
+        rung = rung_for(delay_s) if delay_s > 0 else 0
+        queue = rung_name(rung) if rung else RABBITMQ_QUEUE_NAME
         await self._publish(queue, *_written(payload, {RUN: run, ATTEMPT: attempt}))
+        return rung
 
     async def publish_to_dlq(self, payload: CapabilityJobPayload, error: ErrorInfo) -> None:
         await self._publish(RABBITMQ_DLQ_NAME, *_written(payload, {ERROR: error.model_dump_json()}))
