@@ -66,6 +66,24 @@ async def stops_in_good_order(books: Books, run: Run, which: signal.Signals, *wo
     assert [books.desk.asked(job) for job in jobs] == [1] * 12
 
 
+async def test_a_second_signal_ends_the_grace(books: Books, run: Run) -> None:
+    never = asyncio.Event()
+    books.desk.plan = lambda number, nth: Reply(holds=never if nth == 1 else None)
+    first = run("jobs", "worker", "--grace", "3600", **environment(books, "the-first-worker"))
+    await first.writes("Starting capability worker")
+    (job,) = await books.post()
+    await books.desk.until_asked(job)
+    first.process.send_signal(signal.SIGINT)
+    await first.writes("Shutting down worker gracefully")
+    assert first.process.poll() is None
+    first.process.send_signal(signal.SIGINT)
+    assert await first.ends() == 1, first.log
+    assert "Traceback" not in first.log
+    await books.hire()
+    await books.close_books()
+    assert [(ask.paid, ask.left) for ask in books.desk.asks[job]] == [(False, True), (True, False)]
+
+
 @pytest.mark.parametrize("words", [("jobs", "worker"), ("serve", "--port", "0")], ids=["worker", "server"])
 async def test_what_does_not_finish_in_time_is_given_back_and_the_exit_code_says_so(
     books: Books, run: Run, words: tuple[str, ...]

@@ -234,15 +234,19 @@ async def _until_signal(settings: Settings, arguments: argparse.Namespace, concu
     from inturn.jobs.factory import make_service
     from inturn.jobs.worker import SIGNALS, start_worker
 
-    stopping, loop = asyncio.Event(), asyncio.get_running_loop()
+    stopping, hurry, loop = asyncio.Event(), asyncio.Event(), asyncio.get_running_loop()
+
+    def stop() -> None:
+        (hurry if stopping.is_set() else stopping).set()
+
     for number in SIGNALS:
-        loop.add_signal_handler(number, stopping.set)
+        loop.add_signal_handler(number, stop)
     named = arguments.capabilities or settings.capabilities
     app = App(arguments.url, namespace=arguments.namespace, settings=settings)
     agent = make_agent(settings)
     service = make_service(app, agent, settings, capabilities=find_capabilities(named) if named else None)
     try:
-        return await start_worker(service, stopping, concurrency=concurrency, grace=grace)
+        return await start_worker(service, stopping, concurrency=concurrency, grace=grace, hurry=hurry)
     finally:
         await service.close()
         await agent.aclose()

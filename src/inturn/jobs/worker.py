@@ -92,9 +92,26 @@ async def initialize_worker(service: JobService, *, concurrency: int, grace: flo
 
 
 async def start_worker(
-    service: JobService, stopping: asyncio.Event, *, concurrency: int, grace: float = GRACE_S
+    service: JobService,
+    stopping: asyncio.Event,
+    *,
+    concurrency: int,
+    grace: float = GRACE_S,
+    hurry: asyncio.Event | None = None,
 ) -> bool:
-    """Works until `stopping` is set. Returns whether every job had the time to finish."""
+    """Works until `stopping` is set. Running jobs have the grace then, or until `hurry` is set.
+
+    Returns whether every job had the time to finish.
+    """
     worker = await initialize_worker(service, concurrency=concurrency, grace=grace)
     await stopping.wait()
-    return await worker.stop()
+    hurrying = asyncio.create_task(_hurry(worker, hurry or asyncio.Event()))
+    try:
+        return await worker.stop()
+    finally:
+        hurrying.cancel()
+
+
+async def _hurry(worker: CapabilityWorker, hurry: asyncio.Event) -> None:
+    await hurry.wait()
+    worker.hurry()
