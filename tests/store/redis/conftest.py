@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from typing import Any, Generic, TypeVar
@@ -13,7 +13,8 @@ import redis
 
 from inturn.store.redis.store import RedisStore
 from tests.servers import PrivateCluster, PrivateRedis, PrivateSentinels
-from tests.servers.sentinels import SERVICE
+from tests.servers.cluster import NODE_TIMEOUT_MS
+from tests.servers.sentinels import DOWN_AFTER_MS, SERVICE
 from tests.servers.server import PrivateGroup, free_port, keep_port
 from tests.store.redis.peers import Open, RedisPeer, admin
 from tests.store.redis.proxy import Proxy
@@ -61,33 +62,30 @@ async def proxy(redis_server: PrivateRedis) -> AsyncIterator[Proxy]:
 
 
 class Reserve(Generic[G]):
-    """Servers that belong together take two seconds to find each other: the next ones do so while a test uses these."""
+    """Servers that belong together take two seconds to find each other: the next ones do so while a test uses these.
 
-    def __init__(self, kind: type[G]) -> None:
+    They may wait for minutes until they are taken. `prepare` is done to each as soon as it has started.
+    """
+
+    def __init__(self, kind: type[G], prepare: Callable[[G], None]) -> None:
         self._kind = kind
+        self._prepare = prepare
         self._thread = ThreadPoolExecutor(1)
-        self._next = self._thread.submit(kind().start)
+        self._next = self._thread.submit(self._start)
 
     def take(self) -> G:
         group = self._next.result()
-        self._next = self._thread.submit(self._kind().start)
+        self._next = self._thread.submit(self._start)
+        return group
+
+    def _start(self) -> G:
+        group = self._kind().start()
+        self._prepare(group)
         return group
 
     def close(self) -> None:
         self._thread.shutdown()
         self._next.result().stop()
-
-
-@pytest.fixture(scope="session")
-def clusters() -> Iterator[Reserve[PrivateCluster]]:
-    with closing(Reserve(PrivateCluster)) as reserve:
-        yield reserve
-
-
-@pytest.fixture(scope="session")
-def sentinel_sets() -> Iterator[Reserve[PrivateSentinels]]:
-    with closing(Reserve(PrivateSentinels)) as reserve:
-        yield reserve
 
 
 def have_patience(cluster: PrivateCluster, timeout_ms: int = PATIENCE_MS) -> None:
@@ -96,11 +94,27 @@ def have_patience(cluster: PrivateCluster, timeout_ms: int = PATIENCE_MS) -> Non
         node.tell("CONFIG", "SET", "cluster-node-timeout", timeout_ms)
 
 
+def sentinels_have_patience(group: PrivateSentinels, timeout_ms: int = PATIENCE_MS) -> None:
+    for sentinel in group.sentinels:
+        sentinel.tell("SENTINEL", "SET", SERVICE, "down-after-milliseconds", timeout_ms)
+
+
+@pytest.fixture(scope="session")
+def clusters() -> Iterator[Reserve[PrivateCluster]]:
+    with closing(Reserve(PrivateCluster, have_patience)) as reserve:
+        yield reserve
+
+
+@pytest.fixture(scope="session")
+def sentinel_sets() -> Iterator[Reserve[PrivateSentinels]]:
+    with closing(Reserve(PrivateSentinels, sentinels_have_patience)) as reserve:
+        yield reserve
+
+
 @pytest.fixture(scope="session")
 def cluster(clusters: Reserve[PrivateCluster]) -> Iterator[PrivateCluster]:
     """One cluster for the whole run. It is shared: nobody kills or pauses its nodes, or moves its slots."""
     with clusters.take() as cluster:
-        have_patience(cluster)
         yield cluster
 
 
@@ -108,7 +122,6 @@ def cluster(clusters: Reserve[PrivateCluster]) -> Iterator[PrivateCluster]:
 def moving(clusters: Reserve[PrivateCluster]) -> Iterator[PrivateCluster]:
     """A cluster of one module, whose slots may be moved."""
     with clusters.take() as cluster:
-        have_patience(cluster)
         yield cluster
 
 
@@ -116,6 +129,7 @@ def moving(clusters: Reserve[PrivateCluster]) -> Iterator[PrivateCluster]:
 def fresh_cluster(clusters: Reserve[PrivateCluster]) -> Iterator[PrivateCluster]:
     """A cluster for one test, whose nodes may be killed."""
     with clusters.take() as cluster:
+        have_patience(cluster, NODE_TIMEOUT_MS)  # none any more
         yield cluster
 
 
@@ -123,8 +137,6 @@ def fresh_cluster(clusters: Reserve[PrivateCluster]) -> Iterator[PrivateCluster]
 def sentinels(sentinel_sets: Reserve[PrivateSentinels]) -> Iterator[PrivateSentinels]:
     """Those of one module. Nobody kills their master."""
     with sentinel_sets.take() as sentinels:
-        for sentinel in sentinels.sentinels:
-            sentinel.tell("SENTINEL", "SET", SERVICE, "down-after-milliseconds", PATIENCE_MS)
         yield sentinels
 
 
@@ -132,4 +144,5 @@ def sentinels(sentinel_sets: Reserve[PrivateSentinels]) -> Iterator[PrivateSenti
 def fresh_sentinels(sentinel_sets: Reserve[PrivateSentinels]) -> Iterator[PrivateSentinels]:
     """Those of one test, whose master may be killed."""
     with sentinel_sets.take() as sentinels:
+        sentinels_have_patience(sentinels, DOWN_AFTER_MS)  # none any more
         yield sentinels

@@ -12,7 +12,8 @@ import pytest
 from inturn.errors import StoreUnavailable
 from inturn.store.redis.topology.slots import slot_of
 from tests.servers import ClusterNode, PrivateCluster
-from tests.store.redis.conftest import Reserve
+from tests.servers.cluster import NODE_TIMEOUT_MS
+from tests.store.redis.conftest import Reserve, have_patience
 from tests.store.redis.peers import Open, RedisPeer, started
 from tests.store.redis.topology.clusters import is_copied, names_at, partitions_of
 from tests.store.stopwatch import Stopwatch
@@ -108,6 +109,7 @@ TICK_S = 0.01
 def maimed(clusters: Reserve[PrivateCluster]) -> Iterator[PrivateCluster]:
     """Its last master is dead and has no replica. The others go on without it."""
     with clusters.take() as cluster:
+        have_patience(cluster, NODE_TIMEOUT_MS)  # none any more
         for node in cluster.nodes:
             node.tell("CONFIG", "SET", "cluster-require-full-coverage", "no")
         cluster.masters[2].kill()
