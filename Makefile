@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run demo setup test check format bench chaos pictures lock clean
+.PHONY: help run demo split setup test check format bench chaos pictures lock clean
 
 VENV := .venv
 BIN  := $(VENV)/bin
@@ -28,6 +28,10 @@ run: $(SERVES) ## Serve the API and the chat page on http://127.0.0.1:8420.
 
 demo: $(SERVES) ## Show the race and its cure in the terminal.
 	@$(BIN)/inturn demo $(ARGS)
+
+# Its servers are private ones, as those of the tests are.
+split: setup ## Run Tasks, AI and a worker apart, with RabbitMQ, Redis and PostgreSQL, until Ctrl-C.
+	@exec $(BIN)/python -m tests.split $(ARGS)
 
 setup: $(DEVELOPS) ## Make .venv with everything that tests, checks and benchmarks need.
 
@@ -94,12 +98,13 @@ format: setup ## Format, and fix what lint can fix.
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: setup ## Measure turns, locks, policies, conversations and jobs, and their peers, on private servers.
+bench: setup ## Measure turns, locks, policies, conversations, jobs and tasks, and their peers, on private servers.
 	@$(BIN)/python -m benchmarks turns $(ARGS)
 	@$(BIN)/python -m benchmarks locks $(ARGS)
 	@$(BIN)/python -m benchmarks policies $(ARGS)
 	@$(BIN)/python -m benchmarks conversations $(ARGS)
 	@$(BIN)/python -m benchmarks jobs $(ARGS)
+	@$(BIN)/python -m benchmarks tasks $(ARGS)
 
 # What it finds is kept in tests/kept_cases.txt, and is run again by every `make test`.
 chaos: setup ## Run the long form of the chaos tests and print a report; draw random tests anew.
@@ -115,7 +120,7 @@ COMPILE = $(UV) pip compile --no-config --quiet --universal --python-version 3.1
 
 lock: ## Pin the newest versions anew in both locks (needs uv).
 	@$(COMPILE) --upgrade --extra all --group dev pyproject.toml -o requirements-dev.lock
-	@$(COMPILE) --constraint requirements-dev.lock --extra server --extra redis --extra rabbitmq --extra openai --group build \
+	@$(COMPILE) --constraint requirements-dev.lock --extra server --extra tasks --extra redis --extra rabbitmq --extra openai --group build \
 	    pyproject.toml -o requirements.lock
 
 clean: ## Remove everything that can be made again.

@@ -1,4 +1,4 @@
-"""`python -m benchmarks SUBJECT`: one run on a private Redis, and RabbitMQ for jobs, with every figure, and the report.
+"""`python -m benchmarks SUBJECT`: one run on private servers, with every figure, and the report.
 
 Exit codes: 0 done; 1 a figure could not be measured; 2 wrong usage; 130 Ctrl-C.
 """
@@ -27,7 +27,7 @@ from benchmarks.plan import Plan, Target
 from benchmarks.report import charts, draw, show
 from benchmarks.subjects import SUBJECTS, Subject
 from inturn.errors import InTurnError, SettingsError
-from tests.servers import PrivateRabbitMQ, PrivateRedis
+from tests.servers import PrivatePostgres, PrivateRabbitMQ, PrivateRedis
 from tests.servers.broker import Broker
 
 FIELDS = """\
@@ -41,6 +41,7 @@ TOLD = {
     "policies": "interrupts, bursts, watchers and a cluster, in one run, on private Redis servers",
     "conversations": "what the orchestrator adds to an agent's answer, and turns over HTTP, in one run",
     "jobs": "jobs from the POST to the call-back, and the queue against its peers, in one run, on a private RabbitMQ",
+    "tasks": "tasks from the POST until they are stored, and reservations against a bare UPDATE, on private servers",
 }
 
 
@@ -117,10 +118,16 @@ def _measure(
         if broker is None and subject.needs_broker:
             plan.tell("starting a private RabbitMQ")
             broker = stack.enter_context(PrivateRabbitMQ()).broker
-        target = Target(url, f"inturn-bench-{token_hex(4)}", broker)
+        postgres = None
+        if subject.needs_postgres:
+            plan.tell("starting a private PostgreSQL")
+            postgres = stack.enter_context(PrivatePostgres(is_fast=False))  # it waits for the disk, as in production
+        target = Target(url, f"inturn-bench-{token_hex(4)}", broker, postgres)
         servers = {"redis-server": counts.version}
         if broker is not None:
             servers["rabbitmq-server"] = broker.version()
+        if postgres is not None:
+            servers["postgres-server"] = postgres.execute("SHOW server_version")
         if not is_private:
             stack.callback(counts.remove, target.prefix)
         return _run(subject.measure(target, counts, plan)), servers

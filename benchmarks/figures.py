@@ -79,7 +79,24 @@ JOBS = {
     "queue_vs_taskiq": Bar(">=", 1),
     "queue_vs_faststream": Bar(">=", 1),
 }
-BARS = {**LOCKS, **TURNS, **POLICIES, **CONVERSATIONS, **JOBS}
+TASKS = {
+    "tasks_per_s": Bar(">=", None),
+    "tasks_p50_ms": Bar("<=", None),
+    "tasks_p99_ms": Bar("<=", None),
+    "tasks_per_s_embedded": Bar(">=", None),
+    "tasks_p50_ms_embedded": Bar("<=", None),
+    "tasks_p99_ms_embedded": Bar("<=", None),
+    "reserve_per_s": Bar(">=", None),
+    "reserve_per_s_64": Bar(">=", None),
+    "reserve_per_s_embedded": Bar(">=", None),
+    "reserve_per_s_64_embedded": Bar(">=", None),
+    "reserve_vs_bare": Bar(">=", 0.5),
+    "reserve_vs_bare_1": Bar(">=", None),
+    "reserve_vs_bare_64": Bar(">=", None),
+    "reserve_vs_bare_1_embedded": Bar(">=", None),
+    "reserve_vs_bare_64_embedded": Bar(">=", None),
+}
+BARS = {**LOCKS, **TURNS, **POLICIES, **CONVERSATIONS, **JOBS, **TASKS}
 """A name that two subjects have means the same, and has the same bar."""
 
 

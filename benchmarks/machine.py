@@ -38,6 +38,7 @@ PEERS = {
         "taskiq-aio-pika",
         "faststream",
     ),
+    "tasks": (*REDIS_PY, "fastapi", "uvicorn", "aio-pika", "sqlalchemy", "aiosqlite", "asyncpg"),
 }
 """By subject: the packages that it needs beside inturn."""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from inturn.errors import SettingsError
+from tests.servers import PrivatePostgres
 from tests.servers.broker import Broker
 
 TASKS = 64
@@ -20,12 +21,13 @@ FEW_WAITING, MANY_WAITING = 10, 10_000
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A store to measure on, and a RabbitMQ for what needs one. All names begin with `prefix`, so that nobody else's
-    keys and virtual hosts are touched."""
+    """A store to measure on, and a RabbitMQ and a private PostgreSQL for what needs them. All names begin with
+    `prefix`, so that nobody else's keys and virtual hosts are touched."""
 
     url: str
     prefix: str
     broker: Broker | None = None
+    postgres: PrivatePostgres | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 `locks`: against redis-py's own, python-redis-lock and pottery. `turns`: against the common recipe, and our own scripts
 without our link. `policies`: interrupts, bursts, watchers, a cluster. `conversations`: what the orchestrator adds.
 `jobs`: from the POST to the call-back; and the queue alone, against Celery, Dramatiq, Taskiq and FastStream.
+`tasks`: from the POST to the stored task; and reservations of tokens, against a bare UPDATE.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from benchmarks.plan import Plan, Target
 from benchmarks.policies.interrupt import interrupts
 from benchmarks.policies.merge import merge_overhead
 from benchmarks.policies.watchers import watched
+from benchmarks.tasks.end_to_end import end_to_end as tasks_end_to_end
+from benchmarks.tasks.reserve import reservations
 from benchmarks.turns import many_lanes, workers
 from benchmarks.turns import uncontended as turns
 
@@ -33,6 +36,7 @@ class Subject:
     drawn: tuple[Drawn, ...]
     measure: Callable[[Target, ServerCounts, Plan], Coroutine[Any, Any, list[Figure]]]
     needs_broker: bool = False
+    needs_postgres: bool = False
 
 
 LOCKS_DRAWN = (
@@ -135,4 +139,25 @@ async def measure_jobs(target: Target, counts: ServerCounts, plan: Plan) -> list
 JOBS = Subject("jobs", JOBS_DRAWN, measure_jobs, needs_broker=True)
 
 
-SUBJECTS = {subject.name: subject for subject in (TURNS, LOCKS, POLICIES, CONVERSATIONS, JOBS)}
+TASKS_DRAWN = (
+    Drawn("tasks_per_s", "Tasks per second, from the POST to the stored task, 16 users", "more is better"),
+    Drawn("tasks_p50_ms", "A task at a third of that load, ms from the POST until it is stored", "less is better"),
+    Drawn("reserve_vs_bare", "Reservations per second, 16 at once", "more is better"),
+)
+
+
+async def measure_tasks(target: Target, counts: ServerCounts, plan: Plan) -> list[Figure]:
+    assert target.broker is not None, "this subject needs one"
+    assert target.postgres is not None, "this subject needs one"
+    for name in ("tasks", "reservations"):
+        target.postgres.create_database(name)
+    return [
+        *await tasks_end_to_end(target, target.broker, target.postgres.url_of("tasks"), plan),
+        *await reservations(target.postgres.url_of("reservations"), plan),
+    ]
+
+
+TASKS = Subject("tasks", TASKS_DRAWN, measure_tasks, needs_broker=True, needs_postgres=True)
+
+
+SUBJECTS = {subject.name: subject for subject in (TURNS, LOCKS, POLICIES, CONVERSATIONS, JOBS, TASKS)}

@@ -22,8 +22,8 @@ from inturn import InTurn
 from inturn.settings import NOT_A_SETTING, Settings, variables
 from tests.floor import Floor, Way, in_parts
 from tests.kept_cases import keep, seeds_of
-from tests.servers import Broker, MissingProgram, PrivateRabbitMQ, PrivateRedis
-from tests.servers.program import find_rabbitmq, find_redis
+from tests.servers import Broker, MissingProgram, PrivatePostgres, PrivateRabbitMQ, PrivateRedis
+from tests.servers.program import find_postgres, find_rabbitmq, find_redis
 from tests.servers.rabbitmq import SharedRabbitMQ, shared_broker
 from tests.servers.server import ServerFailed
 
@@ -179,6 +179,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     try:
         find_redis()
         find_rabbitmq()
+        find_postgres()
     except MissingProgram as missing:
         pytest.exit(str(missing), returncode=1)
 
@@ -239,6 +240,29 @@ def fresh_rabbitmq() -> Iterator[PrivateRabbitMQ]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PrivatePostgres]:
+    """One PostgreSQL for the whole run, or for each of its workers that needs it. Nobody kills or pauses it."""
+    with PrivatePostgres() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PrivatePostgres, namespace: str) -> Iterator[str]:
+    """A database that no other test has. Its connections go with it."""
+    name = namespace.replace("-", "_")
+    postgres_server.create_database(name)
+    yield postgres_server.url_of(name)
+    postgres_server.drop_database(name)
+
+
+@pytest.fixture
+def fresh_postgres() -> Iterator[PrivatePostgres]:
+    """A PostgreSQL for one test, to be killed, paused and restarted."""
+    with PrivatePostgres() as server:
+        yield server
+
+
 @pytest.fixture
 def sqlite_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'inturn.db'}"
@@ -248,6 +272,14 @@ def sqlite_url(tmp_path: Path) -> str:
 def store_url(request: pytest.FixtureRequest) -> str:
     """The URL of a store, once for every kind of store."""
     return str(request.getfixturevalue(f"{request.param}_url"))
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty database, once for every kind of database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'tasks.db'}"
+    return str(request.getfixturevalue("postgres_url"))
 
 
 @pytest.fixture

@@ -123,7 +123,7 @@ def test_compose_publishes_ports_on_this_machine_alone() -> None:
     compose = (ROOT / "docker-compose.yml").read_text()
     services = compose.split("\nservices:\n")[1]
     assert "\t" not in compose
-    assert re.findall(r"^  (\w+):$", services, re.MULTILINE) == ["redis", "rabbitmq"]
+    assert re.findall(r"^  (\w+):$", services, re.MULTILINE) == ["redis", "rabbitmq", "postgres"]
     ports = re.findall(r'^      - "([^"]*:\d+)"$', services, re.MULTILINE)
     assert ports
     assert all(re.fullmatch(r"127\.0\.0\.1:\$\{\w+:-\}:\d+", port) for port in ports)

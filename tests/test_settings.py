@@ -206,7 +206,7 @@ def test_an_unknown_variable_is_refused_and_the_nearest_name_suggested() -> None
     assert load_settings({"UNRELATED": "1", "inturn_url": "x"}) == Settings()
 
 
-@pytest.mark.parametrize("name", ["INTURN_REDIS_SERVER", "INTURN_RABBITMQ_SERVER"])
+@pytest.mark.parametrize("name", ["INTURN_REDIS_SERVER", "INTURN_RABBITMQ_SERVER", "INTURN_POSTGRES_SERVER"])
 def test_a_variable_of_the_tests_is_no_setting_and_no_error(name: str) -> None:
     assert load_settings({name: "/opt/a-server"}) == Settings()
     assert name not in chain.from_iterable(variables())

@@ -30,6 +30,13 @@ InTurnError
 │   ├── InputRefused       the input guard refused the text
 │   └── VagueInput         the text does not say enough; carries suggestions
 ├── UnknownJob             there is none of this id, or it is someone else's
+├── DatabaseError
+│   ├── DatabaseUnavailable   it did not answer in time, or cannot be reached
+│   └── DatabaseOutdated   its schema is older or newer than this version: run `inturn migrate`
+├── TasksError
+│   ├── UnknownTask        there is none of this id, or it is someone else's
+│   ├── UnknownRequest     the same, for a request of the Tasks service
+│   └── BudgetExhausted    the user's tokens of this window are spent or reserved
 ├── ConversationError
 │   ├── UnknownConversation   there is none of this id, or it is someone else's
 │   ├── SessionCompleted   the workflow is completed; it takes no more turns
@@ -82,11 +89,15 @@ __all__ = [
     "BadMessage",
     "BrokerFull",
     "BrokerUnavailable",
+    "BudgetExhausted",
     "CapabilityError",
     "CardNotAllowed",
     "CommitUnknown",
     "ConversationError",
     "ConversationLockError",
+    "DatabaseError",
+    "DatabaseOutdated",
+    "DatabaseUnavailable",
     "DeadlockDetected",
     "DefinitionError",
     "DefinitionMissing",
@@ -120,11 +131,14 @@ __all__ = [
     "Stop",
     "StoreUnavailable",
     "Superseded",
+    "TasksError",
     "TooLarge",
     "UnknownCapability",
     "UnknownConversation",
     "UnknownHandler",
     "UnknownJob",
+    "UnknownRequest",
+    "UnknownTask",
     "VagueInput",
 ]
 
@@ -380,6 +394,64 @@ class UnknownJob(InTurnError):
     def __init__(self, job_id: str) -> None:
         super().__init__(f"there is no job {job_id!r}")
         self.job_id = job_id
+
+
+class DatabaseError(InTurnError):
+    """The root of the errors of the database."""
+
+
+class DatabaseUnavailable(DatabaseError):
+    """The database did not come to an end with a transaction in time. If that was a commit, it may have happened."""
+
+    def __init__(self, url: str, why: str) -> None:
+        super().__init__(f"the database {url} cannot be used now: {why}")
+        self.url = url
+        self.why = why
+
+
+class DatabaseOutdated(DatabaseError):
+    """The schema of the database does not fit this version of inturn."""
+
+    def __init__(self, found: str | None, needed: str) -> None:
+        at = f"at version {found}" if found else "empty"
+        super().__init__(f"the database is {at}, and this inturn needs version {needed}: run `inturn migrate`")
+        self.found = found
+        self.needed = needed
+
+
+class TasksError(InTurnError):
+    """The root of the errors of the Tasks service."""
+
+
+class UnknownTask(TasksError):
+    """There is no such task, or it belongs to someone else. The error does not tell which."""
+
+    def __init__(self, task_id: str) -> None:
+        super().__init__(f"there is no task {task_id!r}")
+        self.task_id = task_id
+
+
+class UnknownRequest(TasksError):
+    """There is no such request, or it belongs to someone else. The error does not tell which."""
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(f"there is no request {request_id!r}")
+        self.request_id = request_id
+
+
+class BudgetExhausted(TasksError):
+    """A reservation does not fit into what is left of the user's tokens. `resets_at`: seconds since the epoch."""
+
+    def __init__(self, needed: int, limit: int, remaining: int, resets_at: float, retry_after_s: int) -> None:
+        super().__init__(
+            f"this needs about {needed} tokens, and {remaining} of {limit} are left: the budget begins anew in "
+            f"{retry_after_s} s"
+        )
+        self.needed = needed
+        self.limit = limit
+        self.remaining = remaining
+        self.resets_at = resets_at
+        self.retry_after_s = retry_after_s
 
 
 class ConversationError(InTurnError):

@@ -88,6 +88,14 @@ callbacks = Counter("inturn_callbacks", "Attempts to call back, by how they ende
 callback_seconds = Times("inturn_callback_seconds", "How long a receiver took to answer.")
 broker_up = Gauge("inturn_broker_up", "Whether this process is connected to RabbitMQ, by what for.", ["link"])
 
+task_requests = Counter("inturn_task_requests", "Requests for tasks by how they ended.", ["outcome"])
+task_seconds = Times("inturn_task_seconds", "From the POST of a sentence to its task.")
+budget_refusals = Counter("inturn_budget_refusals", "Requests that did not fit into the budget of their user.")
+budget_tokens_spent = Counter("inturn_budget_tokens_spent", "Tokens charged to users.")
+budget_tokens_held = Gauge("inturn_budget_tokens_held", "Tokens reserved now, as the sweeper last saw them.")
+budget_holds_expired = Counter("inturn_budget_holds_expired", "Reservations that nobody settled in time.")
+webhooks_received = Counter("inturn_webhooks_received", "Call-backs by how they were answered.", ["outcome"])
+
 beats = Counter("inturn_renewals", "Heartbeats: each renews every lease of the process.", ["outcome"])
 beats_confirmed = beats.labels("confirmed")
 beats_failed = beats.labels("failed")

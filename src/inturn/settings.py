@@ -36,7 +36,7 @@ STORE_SCHEMES = (
 AgentName = Literal["offline", "openai", "copilot_studio"]
 AGENTS: tuple[AgentName, ...] = get_args(AgentName)
 
-NOT_A_SETTING = ("INTURN_REDIS_SERVER", "INTURN_RABBITMQ_SERVER")
+NOT_A_SETTING = ("INTURN_REDIS_SERVER", "INTURN_RABBITMQ_SERVER", "INTURN_POSTGRES_SERVER")
 """For tests and benchmarks, which read them themselves. It is no error to have them set."""
 
 
@@ -109,6 +109,19 @@ Concurrency = Annotated[int, Field(ge=1, le=1000), _must("be a whole number from
 Streams = Annotated[int, Field(ge=1, le=100_000), _must("be a whole number from 1 to 100000")]
 Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:%-]{1,253}$"), _must("be an address or a name of this machine")]
 Port = Annotated[int, Field(ge=0, le=65535), _must("be a port from 1 to 65535, or 0 for any that is free")]
+DATABASE_SCHEMES = ("sqlite", "postgresql", "postgres")
+DatabaseUrl = Annotated[str, _url(*DATABASE_SCHEMES), _must(_schemes(DATABASE_SCHEMES))]
+ServiceName = Literal["chat", "ai", "tasks"]
+SERVICES: tuple[ServiceName, ...] = get_args(ServiceName)
+ServiceNames = Annotated[
+    tuple[ServiceName, ...],
+    Field(min_length=1),
+    BeforeValidator(lambda value: [name.strip() for name in value.split(",")] if isinstance(value, str) else value),
+    AfterValidator(_all_different),
+    _must(f"be one or more of {', '.join(SERVICES)}, separated by commas, each once"),
+]
+Tokens = Annotated[int, Field(ge=0, le=10**12), _must("be a whole number of tokens from 0 to 1000000000000")]
+WholeSeconds = Annotated[int, Field(ge=1, le=366 * 86_400), _must("be a whole number of seconds from 1 to 31622400")]
 AmqpUrl = Annotated[str, _url("amqp", "amqps", needs_host=True), _must(_schemes(("amqp", "amqps")))]
 HttpUrls = Annotated[
     tuple[Annotated[str, _url("http", "https", needs_host=True)], ...],
@@ -215,6 +228,22 @@ class Settings(BaseModel):
     """Keys by which services call each other, separated by commas."""
     capabilities: str | None = Field(None, validation_alias=AliasChoices("INTURN_CAPABILITIES"))
     """Where the capabilities are, as MODULE:NAME. `None`: those that ship with inturn."""
+    services: ServiceNames | None = Field(None, validation_alias=AliasChoices("INTURN_SERVICES"))
+    """What `inturn serve` serves. `None`: all for which there are the packages."""
+    database_url: DatabaseUrl | None = Field(None, validation_alias=AliasChoices("INTURN_DATABASE_URL", "DATABASE_URL"))
+    """The database of the Tasks service. `None`: an SQLite file beside the store."""
+    database_timeout: Seconds = Field(10.0, validation_alias=AliasChoices("INTURN_DATABASE_TIMEOUT"))
+    ai_service_base_url: HttpUrl | None = Field(
+        None, validation_alias=AliasChoices("INTURN_AI_SERVICE_BASE_URL", "AI_SERVICE_BASE_URL")
+    )
+    """Where the Tasks service finds the AI service. `None`: in this process."""
+    token_limit: Tokens = Field(100_000, validation_alias=AliasChoices("INTURN_TOKEN_LIMIT"))
+    """Tokens that a user may use in a window."""
+    token_window: WholeSeconds = Field(86_400, validation_alias=AliasChoices("INTURN_TOKEN_WINDOW"))
+    token_estimate: Tokens = Field(1000, validation_alias=AliasChoices("INTURN_TOKEN_ESTIMATE"))
+    """Tokens that are reserved for a request, unless its capability knows better."""
+    token_hold_ttl: Seconds = Field(3600.0, validation_alias=AliasChoices("INTURN_TOKEN_HOLD_TTL"))
+    """How long tokens stay reserved for a request that nobody settles."""
     token_prices: str | None = Field(None, validation_alias=AliasChoices("INTURN_TOKEN_PRICES"))
     """Prices of a million tokens, in and out, for the cost metric: `model=in/out`, separated by commas."""
     log_level: LogLevel = Field("INFO", validation_alias=AliasChoices("INTURN_LOG_LEVEL"))

@@ -15,7 +15,7 @@ import redis
 
 from benchmarks import machine
 from benchmarks.__main__ import main
-from benchmarks.figures import CONVERSATIONS, JOBS, LOCKS, POLICIES, TURNS
+from benchmarks.figures import CONVERSATIONS, JOBS, LOCKS, POLICIES, TASKS, TURNS
 from tests.servers import Broker, PrivateRedis
 
 COMMAND = [sys.executable, "-m", "benchmarks"]
@@ -42,7 +42,10 @@ def run_tiny(subject: str, picture: Path, redis_url: str, *more: str) -> dict[st
     assert all(line.startswith("bench: ") for line in done.stderr.splitlines()), done.stderr
     assert picture.read_text("utf-8").startswith("<svg")
     document: dict[str, Any] = json.loads(done.stdout)
-    all_bars = {"locks": LOCKS, "turns": TURNS, "policies": POLICIES, "conversations": CONVERSATIONS, "jobs": JOBS}
+    all_bars = {
+        "locks": LOCKS, "turns": TURNS, "policies": POLICIES, "conversations": CONVERSATIONS, "jobs": JOBS,
+        "tasks": TASKS,
+    }  # fmt: skip
     bars = all_bars[subject]
     assert set(document) == {*bars, "details", "versions", "machine", "date", "rounds", "seconds"}
     assert set(document["details"]) == set(bars)
@@ -129,6 +132,23 @@ def test_a_tiny_run_of_the_jobs_has_every_figure_and_leaves_nothing_in_the_serve
     assert {name for name in JOBS if details[name]["reached"] is not None} == {f"queue_vs_{peer}" for peer in peers}
     assert {*peers, "taskiq-aio-pika", "redis-server", "rabbitmq-server"} <= set(document["versions"])
     assert set(details["queue_vs_celery"]["medians_by_round"]) == {*peers, "inturn"}
+    assert not any(vhost.startswith("inturn-bench-") for vhost in broker.vhosts())
+
+
+def test_a_tiny_run_of_the_tasks_has_every_figure_and_leaves_nothing_in_the_servers(
+    tmp_path: Path, redis_url: str, broker: Broker
+) -> None:
+    ports = f"{broker.port}:{broker.management_port}"
+    document = run_tiny("tasks", tmp_path / "tasks.svg", redis_url, "--rabbitmq", ports)
+    details = document["details"]
+    assert all(document[name] > 0 for name in TASKS)
+    assert document["tasks_p99_ms"] >= document["tasks_p50_ms"]
+    assert document["tasks_p99_ms_embedded"] >= document["tasks_p50_ms_embedded"]
+    assert {name for name in TASKS if details[name]["reached"] is not None} == {"reserve_vs_bare"}
+    ratios = [document[name] for name in TASKS if name.startswith("reserve_vs_bare_")]
+    assert len(ratios) == 4
+    assert document["reserve_vs_bare"] == min(ratios) == document[details["reserve_vs_bare"]["smallest"]]
+    assert {"asyncpg", "redis-server", "rabbitmq-server", "postgres-server"} <= set(document["versions"])
     assert not any(vhost.startswith("inturn-bench-") for vhost in broker.vhosts())
 
 

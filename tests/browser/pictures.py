@@ -1,7 +1,8 @@
-"""Draws the pictures of the chat page for the README: python -m tests.browser.pictures [FOLDER].
+"""Draws the pictures of the pages for the README: python -m tests.browser.pictures [FOLDER].
 
-Each shows a phone on which two messages wait while a third is being answered, and a wide window with what came of
-them: they were merged, and got one answer.
+Of the chat: a phone on which two messages wait while a third is being answered, and a wide window with what came of
+them: they were merged, and got one answer. Of the tasks: a wide window with tasks, and a phone on which one sentence
+is under way and another says too little.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import tempfile
 from pathlib import Path
 from typing import Literal
 
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.chat import Chat
 from tests.browser.chat_server import ChatServer
 from tests.browser.chromium import ARGUMENTS
 from tests.browser.gated_agent import GatedAgent
+from tests.browser.tasks_page import GatedTasks, TasksPage
 from tests.servers.program import find_chromium
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
@@ -27,6 +29,11 @@ GROUNDS: dict[Scheme, str] = {"light": "#e4dccb", "dark": "#070b0a"}
 WIDE = (980, 700)
 PHONE = (352, 688)
 FIRST, OTHERS = "How long does this take?", ("I am Ada Lovelace", "and my address is ada@example.com")
+SENTENCES = {
+    "Pay the rent by Friday": "Pay the rent",
+    "Call the dentist tomorrow, it is urgent": "Call the dentist, it is urgent",
+    "Plan the party: book a room, invite people, buy a cake": "Plan the party",
+}
 WORDS = 12
 """Of the answer to the first, when the picture of the phone is taken."""
 FRAMED = """
@@ -41,18 +48,25 @@ def draw(folder: Path) -> list[Path]:
     with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=ARGUMENTS)
         with ChatServer(f"sqlite:///{place}/inturn.db", GatedAgent()) as server:
-            made = [_picture(browser, server, scheme, folder) for scheme in GROUNDS]
+            made = [
+                _framed(browser, _wide(browser, server, scheme), _phone(browser, server, scheme), scheme,
+                        folder / f"chat-{scheme}.png")
+                for scheme in GROUNDS
+            ]  # fmt: skip
+        for scheme in GROUNDS:
+            agent = GatedTasks()
+            with ChatServer(f"sqlite:///{place}/{scheme}.db", agent) as server:
+                wide, phone = _tasks(browser, server, agent, scheme)
+            made.append(_framed(browser, wide, phone, scheme, folder / f"tasks-{scheme}.png"))
         browser.close()
     return made
 
 
-def _picture(browser: Browser, server: ChatServer, scheme: Scheme, folder: Path) -> Path:
-    wide, phone = _wide(browser, server, scheme), _phone(browser, server, scheme)
+def _framed(browser: Browser, wide: bytes, phone: bytes, scheme: Scheme, made: Path) -> Path:
     page = browser.new_page(viewport={"width": 1440, "height": 764})
     page.set_content(FRAMED.format(ground=GROUNDS[scheme], wide=_inline(wide), phone=_inline(phone)))
     page.wait_for_function("() => [...document.images].every((image) => image.complete)")
-    folder.mkdir(parents=True, exist_ok=True)
-    made = folder / f"chat-{scheme}.png"
+    made.parent.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=made)
     page.close()
     return made
@@ -70,7 +84,7 @@ def _wide(browser: Browser, server: ChatServer, scheme: Scheme) -> bytes:
         chat.expect_state(other, "merged")
     chat.until_drawn()
     others[0].evaluate("bubble => { bubble.scrollIntoView(); document.activeElement.blur(); }")
-    return _taken(chat)
+    return _taken(chat.page)
 
 
 def _phone(browser: Browser, server: ChatServer, scheme: Scheme) -> bytes:
@@ -81,21 +95,42 @@ def _phone(browser: Browser, server: ChatServer, scheme: Scheme) -> bytes:
     for other in OTHERS:
         chat.write_behind(other)
     chat.field.evaluate("field => field.blur()")
-    taken = _taken(chat)
+    taken = _taken(chat.page)
     server.agent.open()
     return taken
 
 
+def _tasks(browser: Browser, server: ChatServer, agent: GatedTasks, scheme: Scheme) -> tuple[bytes, bytes]:
+    agent.tokens = 5200
+    wide = TasksPage(_page(browser, scheme, WIDE), server).open()
+    for sentence, title in SENTENCES.items():
+        wide.add(sentence, title)
+    wide.card("Plan the party").get_by_role("checkbox", name="Book a room").check()
+    expect(wide.page.get_by_role("status")).to_have_text("Done: Book a room")
+    wide.field.evaluate("field => document.activeElement.blur()")
+    taken = _taken(wide.page)
+    phone = TasksPage(_page(browser, scheme, PHONE), server).open()
+    phone.fail("Do stuff")
+    agent.hold()
+    expect(phone.write("Renew the passport by the end of the month")).to_have_attribute("data-state", "running")
+    expect(phone.budget).to_have_attribute("aria-valuetext", re.compile("reserved"))
+    phone.field.evaluate("field => field.blur()")
+    return taken, _taken(phone.page)
+
+
 def _open(browser: Browser, server: ChatServer, scheme: Scheme, size: tuple[int, int]) -> Chat:
     server.agent.asked.clear()
+    return Chat(_page(browser, scheme, size), server).open()
+
+
+def _page(browser: Browser, scheme: Scheme, size: tuple[int, int]) -> Page:
     viewport = {"width": size[0], "height": size[1]}
-    page = browser.new_page(viewport=viewport, color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
-    return Chat(page, server).open()
+    return browser.new_page(viewport=viewport, color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
 
 
-def _taken(chat: Chat) -> bytes:
-    taken = chat.page.screenshot()
-    chat.page.close()
+def _taken(page: Page) -> bytes:
+    taken = page.screenshot()
+    page.close()
     return taken
 
 

@@ -14,7 +14,7 @@ from inturn.http.api_keys import CurrentKeys
 from inturn.http.auth import Authentication, admin, caller, service, service_or_user, signed_body
 from inturn.http.caller import Caller
 from inturn.http.exception_handlers import add_exception_handlers
-from inturn.http.signatures import secrets_of
+from inturn.http.signatures import Secrets, secrets_of
 from inturn.settings import Settings
 from tests.http.calls import Call
 
@@ -54,7 +54,10 @@ def doors(**given: str) -> FastAPI:
     def everything() -> str:
         return "open"
 
-    body = signed_body(secrets, lambda: AT)
+    async def known() -> Secrets:
+        return secrets
+
+    body = signed_body(known, lambda: AT)
 
     @api.post(WEBHOOKS)
     def webhooks(sent: Annotated[bytes, Depends(body)]) -> str:

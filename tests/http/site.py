@@ -57,6 +57,7 @@ class Site:
 
 @asynccontextmanager
 async def opened(url: str, namespace: str, **settings: Any) -> AsyncIterator[Site]:
+    settings.setdefault("services", ("chat", "ai"))
     chosen = Settings(url=url, namespace=namespace, **settings)
     turns, agent = InTurn(settings=chosen), Scripted()
     api = make_app(chosen, app=turns, agent=agent, definitions=DEFINITION, grace=5)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from inturn.jobs.types import CapabilityJobPayload, ErrorInfo, JobFailed, JobMessage
+from inturn.capabilities.outcome import ErrorInfo
+from inturn.jobs.types import CapabilityJobPayload, JobFailed, JobMessage
 
 
 def payload(job_id: str = "j1", **fields: Any) -> CapabilityJobPayload:

@@ -8,7 +8,7 @@ import pytest
 
 from inturn.errors import BrokerFull, BrokerUnavailable
 from inturn.jobs.transport import DELIVERY_LIMIT, Delivery
-from inturn.jobs.types import ErrorInfo
+from inturn.capabilities.outcome import ErrorInfo
 from inturn.testing import MemoryTransport
 from tests.jobs.payloads import payload
 from tests.waiting import until

@@ -15,7 +15,8 @@ from inturn.jobs.dead import DeadJobs
 from inturn.jobs.factory import make_service
 from inturn.jobs.record import JobRecord
 from inturn.jobs.transport import DELIVERY_LIMIT, WEBHOOK, Delivery
-from inturn.jobs.types import CapabilityJobPayload, ErrorInfo, JobMessage, lane_of
+from inturn.capabilities.outcome import ErrorInfo
+from inturn.jobs.types import CapabilityJobPayload, JobMessage, lane_of
 from inturn.settings import Settings
 from inturn.testing import ManualClock, MemoryTransport, app_for_tests, drain
 from tests.agents.provider import Request, Wire

@@ -8,6 +8,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from inturn.errors import SettingsError
+from inturn.capabilities.outcome import TokenReservation, WebhookCallbackInput, WebhookFailure, WebhookSuccess
 from inturn.jobs.types import (
     AsyncConfig,
     AsyncResult,
@@ -20,10 +21,6 @@ from inturn.jobs.types import (
     JobSucceeded,
     SyncConfig,
     SyncResult,
-    TokenReservation,
-    WebhookCallbackInput,
-    WebhookFailure,
-    WebhookSuccess,
     callback_of,
     read_prices,
 )

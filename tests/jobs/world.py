@@ -123,7 +123,9 @@ async def world(
         receiver = await stack.enter_async_context(receiving())
         provider = await stack.enter_async_context(serving())
         provider.script = succeeds
-        patient = {"store_timeout": PATIENT_S, "rabbitmq_timeout": PATIENT_S, **settings}
+        patient = {
+            "store_timeout": PATIENT_S, "rabbitmq_timeout": PATIENT_S, "services": ("chat", "ai"), **settings,
+        }  # fmt: skip
         given = Settings(
             url=url, namespace=namespace, rabbitmq_url=rabbitmq_url, tasks_service_base_url=receiver.base,
             webhook_secrets=SecretStr(SECRET), job_concurrency=4 if works else 0, **patient,

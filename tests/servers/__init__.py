@@ -6,6 +6,7 @@ that process is killed.
 
 from tests.servers.broker import Broker
 from tests.servers.cluster import ClusterNode, PrivateCluster
+from tests.servers.postgres import PrivatePostgres
 from tests.servers.program import MissingProgram
 from tests.servers.rabbitmq import PrivateRabbitMQ
 from tests.servers.redis import PrivateRedis
@@ -13,6 +14,6 @@ from tests.servers.sentinels import PrivateSentinels
 from tests.servers.server import ServerFailed, free_port
 
 __all__ = [
-    "Broker", "ClusterNode", "MissingProgram", "PrivateCluster", "PrivateRabbitMQ", "PrivateRedis", "PrivateSentinels",
-    "ServerFailed", "free_port",
+    "Broker", "ClusterNode", "MissingProgram", "PrivateCluster", "PrivatePostgres", "PrivateRabbitMQ", "PrivateRedis",
+    "PrivateSentinels", "ServerFailed", "free_port",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import pwd
 import re
 import shlex
 import shutil
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from signal import SIGCONT, SIGKILL, SIGSTOP
 from typing import Protocol
 
 from inturn.errors import InTurnError
@@ -25,6 +27,8 @@ COMPOSE_FILE = Path(__file__).parents[2] / "docker-compose.yml"
 POLICY = Path("/usr/sbin/policy-rc.d")
 RABBITMQ = Path("/usr/lib/rabbitmq")
 """Where Debian's package, and RabbitMQ's own, have the scripts that start it without changing the user."""
+POSTGRES = Path("/usr/lib/postgresql")
+"""Where Debian has a folder for each version. It puts wrappers on the PATH, and none for `postgres`."""
 CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 """The headless shell is the same engine without a window system, at half the processor time."""
 
@@ -68,6 +72,36 @@ class Local:
 
 
 @dataclass(frozen=True)
+class Family(Local):
+    """A program that is one process with children. They are paused, resumed and killed together.
+
+    If `user` is given, they run as that user. Each program on the way becomes the next one, so the process that was
+    started is the server itself.
+    """
+
+    user: str | None = None
+
+    def command(self, name: str, folder: Path, ports: Sequence[int], environment: Mapping[str, str]) -> list[str]:
+        command = super().command(name, folder, ports, environment)
+        if self.user is None:
+            return command
+        group = pwd.getpwnam(self.user).pw_gid
+        return ["setpriv", f"--reuid={self.user}", f"--regid={group}", "--clear-groups", "--", *command]
+
+    def signal(self, name: str, pid: int, signal: int) -> str:
+        """As long as the first process is stopped, no child is added, and the number of a dead one is not reused."""
+        children = f"$(cat /proc/{pid}/task/{pid}/children 2>/dev/null || pgrep -P {pid})"
+        first, others = super().signal(name, pid, signal), f"kill -{int(signal)} {children}"
+        if signal == SIGSTOP:
+            return f"{first}; {others}"
+        if signal == SIGCONT:
+            return f"{others}; {first}"
+        if signal == SIGKILL:
+            return f"{super().signal(name, pid, SIGSTOP)}; {others}; {first}"
+        return first
+
+
+@dataclass(frozen=True)
 class Compose:
     """A service of `docker-compose.yml`. The folder is mounted under its own name, so that paths agree."""
 
@@ -97,6 +131,19 @@ def find_redis() -> Program:
 def find_rabbitmq() -> Program:
     """Returns `rabbitmq-server`: the one that INTURN_RABBITMQ_SERVER names, else the first that can be had."""
     return _named_by("INTURN_RABBITMQ_SERVER") or _find("rabbitmq-server", _rabbitmq_here, service="rabbitmq")
+
+
+def find_postgres() -> Program:
+    """Returns `postgres`: the one that INTURN_POSTGRES_SERVER names, else the first that can be had.
+
+    It refuses to be root; if we are, it runs as the user that its package has made, or as nobody.
+    """
+    found = _named_by("INTURN_POSTGRES_SERVER") or _find(
+        "postgres", _postgres_here, service="postgres", package="postgresql"
+    )
+    if not isinstance(found, Local):
+        return found
+    return Family(found.path, user=_user_of("postgres") if os.geteuid() == 0 else None)
 
 
 def find_chromium() -> str:
@@ -129,6 +176,15 @@ def _rabbitmq_here() -> str | None:
     return _first_of(tuple(str(path) for path in [*packaged, *own]))
 
 
+def _postgres_here() -> str | None:
+    versions = sorted(POSTGRES.glob("*/bin/postgres"), key=lambda path: _numbers(path.parents[1].name))
+    return _first_of((*(str(path) for path in reversed(versions)), "postgres"))
+
+
+def _user_of(service: str) -> str:
+    return service if any(user.pw_name == service for user in pwd.getpwall()) else "nobody"
+
+
 def _numbers(version: str) -> list[int]:
     return [int(digits) for digits in re.findall(r"\d+", version)]
 
@@ -143,18 +199,18 @@ def _named_by(variable: str) -> Program | None:
     return Local(path)
 
 
-def _find(program: str, here: Callable[[], str | None], *, service: str) -> Program:
-    """Debian's package has the name of the program, Homebrew's the name of the service."""
+def _find(program: str, here: Callable[[], str | None], *, service: str, package: str | None = None) -> Program:
+    """Debian's package has the name of the program, Homebrew's the name of the service, unless `package` is both."""
     path = here()
-    if path is None and _apt_installs(program):
+    if path is None and _apt_installs(package or program):
         path = here()
     if path is not None:
         return Local(path)
     if COMPOSE_FILE.exists() and _runs("docker", "info") and _runs("docker", "compose", "version"):
         return Compose(service, program)
     raise MissingProgram(
-        f"{program} is needed and was not found: install it (Debian: apt-get install {program}; "
-        f"macOS: brew install {service}), or start Docker with Compose."
+        f"{program} is needed and was not found: install it (Debian: apt-get install {package or program}; "
+        f"macOS: brew install {package or service}), or start Docker with Compose."
     )
 
 

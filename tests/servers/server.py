@@ -80,6 +80,8 @@ class PrivateServer(ABC):
     kind: ClassVar[str]
     ready_s: ClassVar[float] = READY_S
     look_again_s: ClassVar[float] = LOOK_AGAIN_S
+    try_again: ClassVar[tuple[str, ...]] = TAKEN
+    """A start that failed with these words in the log is repeated."""
 
     def __init__(self, program: Program | None = None) -> None:
         self._program = program
@@ -112,6 +114,10 @@ class PrivateServer(ABC):
     def more_ports(self) -> Sequence[int]:
         """Where it listens as well."""
         return ()
+
+    def leftovers(self) -> str:
+        """The shell command that removes what a killed server leaves outside of its folder."""
+        return ":"
 
     @property
     def port(self) -> int:
@@ -159,6 +165,7 @@ class PrivateServer(ABC):
         if self._last_command is not None:
             self._last_command.dismiss()
         if self._folder is not None:
+            subprocess.run(["sh", "-c", self.leftovers()], check=False, capture_output=True)
             shutil.rmtree(self._folder, ignore_errors=True)
         self._give_up_port()
         self._process, self._last_command, self._folder, self._port = None, None, None, None
@@ -220,8 +227,8 @@ class PrivateServer(ABC):
             self.kill()
             if self._port is None:
                 self._give_up_port()
-            is_taken = any(words in self.log for words in TAKEN)
-            if not is_taken or self._is_given_up.is_set() or time.monotonic() >= deadline:
+            is_worth_it = any(words in self.log for words in self.try_again)
+            if not is_worth_it or self._is_given_up.is_set() or time.monotonic() >= deadline:
                 raise ServerFailed(f"{self.kind} did not start on port {port}:\n{self.log[-2000:]}")
             time.sleep(0.02)
 
@@ -245,10 +252,7 @@ class PrivateServer(ABC):
                 stderr=log,
                 start_new_session=True,
             )
-        end = program.signal(self._name, self._process.pid, signal.SIGKILL)
-        folder = shlex.quote(str(self.folder))
-        # a server of many threads may still make a file while it is being killed
-        _started(self._last_command).set(f"{end}; rm -rf {folder} || {{ sleep 1; rm -rf {folder}; }}")
+        self._remove_at_the_end(program.signal(self._name, self._process.pid, signal.SIGKILL))
 
     def _end(self, how: signal.Signals) -> None:
         if self._process is None:
@@ -260,7 +264,13 @@ class PrivateServer(ABC):
             self._signal(signal.SIGKILL)
             self._process.wait(10)
         # From here on the pid may be another's: it must not be killed any more.
-        _started(self._last_command).set(f"rm -rf {shlex.quote(str(self.folder))}")
+        self._remove_at_the_end()
+
+    def _remove_at_the_end(self, first: str = ":") -> None:
+        folder = shlex.quote(str(self.folder))
+        # a server of many threads may still make a file while it is being killed
+        remove = f"rm -rf {folder} || {{ sleep 1; rm -rf {folder}; }}"
+        _started(self._last_command).set(f"{first}; {self.leftovers()}; {remove}")
 
     def _signal(self, which: signal.Signals) -> None:
         if self._process is not None and self.is_running:

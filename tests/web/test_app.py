@@ -63,7 +63,7 @@ def test_the_description_has_examples_and_problems_for_every_route() -> None:
         assert operation["tags"]
         assert operation["summary"]
         responses = operation["responses"]
-        assert "security" in operation, path
+        assert "security" in operation or path == WEBHOOK_PATH, path  # that one is proved by its signature
         for status in ("401", "413", "500"):
             assert status in responses, (path, status)
         for status, told in responses.items():

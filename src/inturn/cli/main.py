@@ -108,10 +108,14 @@ def _run(arguments: argparse.Namespace) -> int:
     from inturn.cli.jobs import run_jobs
     from inturn.cli.lanes import run_lanes
     from inturn.cli.locks import run_locks
+    from inturn.cli.migrate import run_migrate
     from inturn.cli.serve import run_serve
     from inturn.cli.worker import run_worker
 
-    commands = {"locks": run_locks, "lanes": run_lanes, "worker": run_worker, "serve": run_serve, "jobs": run_jobs}
+    commands = {
+        "locks": run_locks, "lanes": run_lanes, "worker": run_worker, "serve": run_serve, "jobs": run_jobs,
+        "migrate": run_migrate,
+    }  # fmt: skip
     return commands[arguments.command](arguments)
 
 
@@ -134,6 +138,8 @@ def _parser() -> argparse.ArgumentParser:
         commands.add_parser("demo", help="watch eight processes race, then the fix; needs no server", description=DEMO)
     )
     _add_worker(commands.add_parser("worker", help="run the handlers of an app", description=WORKER))
+    migrate = commands.add_parser("migrate", help="bring the database of the Tasks service up to date")
+    migrate.add_argument("--database-url", metavar="URL", help="instead of DATABASE_URL")
     _add_lanes(commands.add_parser("lanes", help="inspect and manage lanes and dead letters"))
     _add_jobs(commands.add_parser("jobs", help="inspect and manage jobs, and work on them"))
     _add_locks(commands.add_parser("locks", help="inspect and force-release locks"))

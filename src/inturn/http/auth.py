@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from inturn.errors import MissingExtra
 from inturn.http.api_keys import CurrentKeys
 from inturn.http.asgi import ASGIApp, Receive, Scope, Send, values_of
-from inturn.http.caller import LOCAL, Caller
+from inturn.http.caller import LOCAL, SERVICE, Caller
 from inturn.http.problems import Problem
 from inturn.http.signatures import Secrets, verify
 
@@ -118,20 +118,28 @@ def admin(who: _Known) -> Caller:
     return who
 
 
-def signed_body(secrets: Secrets, now: Callable[[], float] = time.time) -> Callable[[Request], Awaitable[bytes]]:
-    """Makes a dependency for the routes of `signed` paths: the body, once its signature is verified. Without secrets
-    only the local caller gets that far.
-    """
+def signed_body(
+    secrets: Callable[[], Awaitable[Secrets]], now: Callable[[], float] = time.time
+) -> Callable[[Request], Awaitable[bytes]]:
+    """Makes a dependency for the routes of `signed` paths: the body, once its signature is verified."""
 
     async def body(request: Request) -> bytes:
-        sent = await request.body()
-        if secrets:
-            verify(secrets, request.scope["headers"], sent, now())
-        elif request.scope.get(_PLACE) != LOCAL:
+        sent, known = await request.body(), await secrets()
+        if not known:
             raise Problem("no-webhook-secret")
+        verify(known, request.scope["headers"], sent, now())
         return sent
 
     return body
+
+
+def as_service(app: ASGIApp) -> ASGIApp:
+    """For calls from inside this process, which need no key: the caller is a service."""
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, _PLACE: SERVICE}, receive, send)
+
+    return call
 
 
 def is_known(request: Request) -> bool:

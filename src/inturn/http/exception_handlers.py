@@ -138,6 +138,17 @@ def _agent(code: str) -> Callable[[Any], Problem]:
     return tell
 
 
+def _budget(error: errors.BudgetExhausted) -> Problem:
+    told = {"limit": error.limit, "remaining": error.remaining, "reset": round(error.resets_at)}
+    return Problem(
+        "budget-exhausted",
+        _sentence(str(error)),
+        headers=[(f"x-budget-{name}", str(value)) for name, value in told.items()],
+        retry_after_s=error.retry_after_s,
+        more={"needed": error.needed, "remaining": error.remaining},
+    )
+
+
 # The first match counts, so narrow errors stand before wide ones.
 _TELL: dict[type[BaseException], Callable[[Any], Problem]] = {
     errors.UnknownConversation: _as("unknown-conversation"),
@@ -149,6 +160,10 @@ _TELL: dict[type[BaseException], Callable[[Any], Problem]] = {
         "vague-input", _sentence(error.reason), more={"suggestions": error.suggestions}
     ),
     errors.UnknownJob: _as("unknown-job"),
+    errors.UnknownTask: _as("unknown-task"),
+    errors.UnknownRequest: _as("unknown-request"),
+    errors.BudgetExhausted: _budget,
+    errors.DatabaseUnavailable: _only("database-unavailable"),
     errors.BrokerUnavailable: _only("broker-unavailable"),
     errors.AgentTimeout: _agent("agent-timeout"),
     errors.AgentUnavailable: _agent("agent-unavailable"),

@@ -62,6 +62,8 @@ _ALL = (
     Kind("unknown-capability", 404, "There is no such capability",
          "There is no capability 'parse-mail'; there are: parse-task."),
     Kind("unknown-job", 404, "There is no such job", "There is no job '9f3c'."),
+    Kind("unknown-task", 404, "There is no such task", "There is no task '9f3c'."),
+    Kind("unknown-request", 404, "There is no such request", "There is no request '9f3c'."),
     Kind("unknown-conversation", 404, "There is no such conversation",
          "There is no conversation '9f3c'; begin a new one."),
     Kind("method-not-allowed", 405, "This path does not allow this method", "PUT is not allowed, only: GET, DELETE."),
@@ -91,6 +93,8 @@ _ALL = (
     Kind("not-replayable", 422, "The response to this Idempotency-Key was not kept",
          "The operation ran, and its response was sent once, but it was a stream. It was not run again: look up its "
          "outcome some other way, and use a new key only if it should run again."),
+    Kind("budget-exhausted", 429, "The token budget is used up",
+         "The tokens of this window are used or reserved: wait until the next one begins."),
     Kind("mailbox-full", 429, "Too many messages are waiting",
          "Too many messages are waiting here. Nothing was done: repeat the request later.", AWAY_S),
     Kind("too-many-streams", 429, "Too many event streams are open",
@@ -108,6 +112,10 @@ _ALL = (
     Kind("store-unavailable", 503, "The store is unavailable",
          "The store did not confirm the request, and it is kept nowhere else. Repeat it later: with the same "
          "message_id nothing happens twice.", AWAY_S),
+    Kind("database-unavailable", 503, "The database is unavailable",
+         "The database did not confirm the request. Repeat it later, with the same Idempotency-Key.", AWAY_S),
+    Kind("ai-unavailable", 503, "The AI service is unavailable",
+         "The AI service did not accept the request, and nothing was charged. Repeat it later.", AWAY_S),
     Kind("broker-unavailable", 503, "Jobs are not accepted now",
          "The job was not accepted, and will not run. Repeat the request later.", AWAY_S),
     Kind("outcome-unknown", 503, "It is not known whether anything was saved",
@@ -144,7 +152,7 @@ class Problem(Exception):
     """Raised where a request cannot go on, and sent as its response.
 
     `detail`: what to say instead of the catalogue's. `more`: extension members of the document. `status`: for the one
-    kind that has no status of its own.
+    kind that has no status of its own. `retry_after_s`: instead of the catalogue's.
     """
 
     def __init__(
@@ -155,13 +163,14 @@ class Problem(Exception):
         status: int | None = None,
         more: Mapping[str, Any] | None = None,
         headers: Sequence[tuple[str, str]] = (),
+        retry_after_s: int | None = None,
     ) -> None:
         kind = CATALOGUE[code]
         self.code = code
         self.status = status or kind.status
         self.title = kind.title
         self.detail = detail or kind.detail
-        self.retry_after_s = kind.retry_after_s
+        self.retry_after_s = kind.retry_after_s if retry_after_s is None else retry_after_s
         self.more = dict(more or {})
         self._headers = tuple(headers)
         super().__init__(f"{self.status} {self.title}: {self.detail}")

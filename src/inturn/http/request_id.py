@@ -94,8 +94,8 @@ def log_to_stderr(level: str) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(FORMAT, defaults={"request_id": NONE}))
     logging.basicConfig(level=level, handlers=[handler])
-    if level != "DEBUG":  # they log every request that they make
-        for name in ("httpx", "httpx2", "aiormq"):
+    if level != "DEBUG":  # they log every request that they make, and every step
+        for name in ("httpx", "httpx2", "aiormq", "alembic"):
             logging.getLogger(name).setLevel(logging.WARNING)
     for each in logging.getLogger().handlers:
         if not any(isinstance(found, RequestIds) for found in each.filters):

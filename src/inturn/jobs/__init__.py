@@ -7,6 +7,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from inturn.capabilities.outcome import (
+        ErrorInfo,
+        TokenReservation,
+        WebhookCallbackInput,
+        WebhookCallbackResponse,
+        WebhookFailure,
+        WebhookSuccess,
+    )
     from inturn.jobs.callbacks import tasks_client
     from inturn.jobs.factory import make_service, make_transport
     from inturn.jobs.patterns import execute_async_pattern, execute_sync_pattern, get_pattern_executor
@@ -17,7 +25,6 @@ if TYPE_CHECKING:
         AsyncConfig,
         AsyncResult,
         CapabilityJobPayload,
-        ErrorInfo,
         ExecuteCapabilityConfig,
         ExecuteCapabilityResult,
         JobFailed,
@@ -25,47 +32,42 @@ if TYPE_CHECKING:
         JobSucceeded,
         SyncConfig,
         SyncResult,
-        TokenReservation,
-        WebhookCallbackInput,
-        WebhookCallbackResponse,
-        WebhookFailure,
-        WebhookSuccess,
     )
     from inturn.jobs.worker import CapabilityWorker, initialize_worker, start_worker
 
 # Imported on first use (PEP 562): a program that only reads a call-back needs no client and no server.
 _MODULES = {
-    "AsyncConfig": "types",
-    "AsyncResult": "types",
-    "CapabilityJobPayload": "types",
-    "CapabilityWorker": "worker",
-    "ErrorInfo": "types",
-    "ExecuteCapabilityConfig": "types",
-    "ExecuteCapabilityResult": "types",
-    "JobFailed": "types",
-    "JobProcessingResult": "types",
-    "JobService": "service",
-    "JobSucceeded": "types",
-    "RABBITMQ_DLQ_NAME": "transport",
-    "RABBITMQ_QUEUE_NAME": "transport",
-    "SyncConfig": "types",
-    "SyncResult": "types",
-    "TokenReservation": "types",
-    "Transport": "transport",
-    "WebhookCallbackInput": "types",
-    "WebhookCallbackResponse": "types",
-    "WebhookFailure": "types",
-    "WebhookSuccess": "types",
-    "execute_async_pattern": "patterns",
-    "execute_sync_pattern": "patterns",
-    "get_pattern_executor": "patterns",
-    "initialize_worker": "worker",
-    "make_service": "factory",
-    "make_transport": "factory",
-    "process_job": "processor",
-    "retry_with_backoff": "processor",
-    "start_worker": "worker",
-    "tasks_client": "callbacks",
+    "AsyncConfig": "inturn.jobs.types",
+    "AsyncResult": "inturn.jobs.types",
+    "CapabilityJobPayload": "inturn.jobs.types",
+    "CapabilityWorker": "inturn.jobs.worker",
+    "ErrorInfo": "inturn.capabilities.outcome",
+    "ExecuteCapabilityConfig": "inturn.jobs.types",
+    "ExecuteCapabilityResult": "inturn.jobs.types",
+    "JobFailed": "inturn.jobs.types",
+    "JobProcessingResult": "inturn.jobs.types",
+    "JobService": "inturn.jobs.service",
+    "JobSucceeded": "inturn.jobs.types",
+    "RABBITMQ_DLQ_NAME": "inturn.jobs.transport",
+    "RABBITMQ_QUEUE_NAME": "inturn.jobs.transport",
+    "SyncConfig": "inturn.jobs.types",
+    "SyncResult": "inturn.jobs.types",
+    "TokenReservation": "inturn.capabilities.outcome",
+    "Transport": "inturn.jobs.transport",
+    "WebhookCallbackInput": "inturn.capabilities.outcome",
+    "WebhookCallbackResponse": "inturn.capabilities.outcome",
+    "WebhookFailure": "inturn.capabilities.outcome",
+    "WebhookSuccess": "inturn.capabilities.outcome",
+    "execute_async_pattern": "inturn.jobs.patterns",
+    "execute_sync_pattern": "inturn.jobs.patterns",
+    "get_pattern_executor": "inturn.jobs.patterns",
+    "initialize_worker": "inturn.jobs.worker",
+    "make_service": "inturn.jobs.factory",
+    "make_transport": "inturn.jobs.factory",
+    "process_job": "inturn.jobs.processor",
+    "retry_with_backoff": "inturn.jobs.processor",
+    "start_worker": "inturn.jobs.worker",
+    "tasks_client": "inturn.jobs.callbacks",
 }
 
 __all__ = [
@@ -106,4 +108,4 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return getattr(import_module(_MODULES[name]), name)

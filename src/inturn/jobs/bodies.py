@@ -7,9 +7,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from inturn.capabilities.metadata import OpenaiMetadata
+from inturn.capabilities.outcome import ErrorInfo, TokenReservation, UserId
 from inturn.jobs.dead import DeadJob
 from inturn.jobs.record import JobRecord
-from inturn.jobs.types import ErrorInfo, TokenReservation, UserId
 from inturn.lanes.admin import LaneInfo
 
 JobStatus = Literal["queued", "running", "attempt", "done", "dead"]

@@ -21,11 +21,12 @@ from pydantic import BaseModel, JsonValue
 
 from inturn import metrics
 from inturn.app import InTurn
+from inturn.capabilities.outcome import WEBHOOK_PATH, ErrorInfo, RequestId, WebhookCallbackResponse
 from inturn.errors import MissingExtra, Retry, Stop
 from inturn.http import request_id
 from inturn.http.signatures import Secrets, new_secret, secrets_of, sign
 from inturn.jobs.processor import retry_with_backoff
-from inturn.jobs.types import ErrorInfo, JobFailed, RequestId, WebhookCallbackResponse
+from inturn.jobs.types import JobFailed
 from inturn.masking import masked
 from inturn.settings import Settings
 from inturn.store import clock
@@ -37,7 +38,6 @@ except ImportError as error:
 
 log = logging.getLogger("inturn.jobs")
 
-WEBHOOK_PATH = "/api/v1/webhooks"
 TRIED_FOR_S = 86_400.0
 LONGEST_S = 600.0
 """Between two attempts at the same call-back."""
@@ -88,6 +88,9 @@ class CallbackTargets:
     def __init__(self, bases: Iterable[str]) -> None:
         self._bases = [_base_of(base) for base in bases]
 
+    def add(self, base: str) -> None:
+        self._bases.append(_base_of(base))
+
     @classmethod
     def of(cls, settings: Settings) -> CallbackTargets:
         """Of the Tasks service only the path for call-backs: its other routes are not for us to call."""
@@ -137,6 +140,13 @@ class CallbackClient:
         self._secrets = secrets
         self._client: httpx2.AsyncClient | None = None
         self._known_until: dict[str, float] = {}
+        self._mounts: dict[str, httpx2.AsyncBaseTransport] = {}
+
+    def mount(self, base: str, transport: httpx2.AsyncBaseTransport) -> None:
+        """Call-backs below `base` go this way: to a receiver in this process. To be called before the first of them."""
+        self.targets.add(base)
+        parts = urlsplit(base)
+        self._mounts[f"{parts.scheme}://{parts.netloc}"] = transport
 
     async def deliver(
         self, message: CallbackMessage, attempt: int, tried_for_s: float = 0.0
@@ -199,6 +209,7 @@ class CallbackClient:
                 trust_env=False,
                 timeout=httpx2.Timeout(ANSWER_S, connect=CONNECT_S),
                 cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+                mounts=self._mounts,
             )
         return self._client
 

@@ -11,9 +11,10 @@ import contextlib
 from collections import deque
 from typing import Any
 
+from inturn.capabilities.outcome import ErrorInfo
 from inturn.errors import BrokerFull, BrokerUnavailable
 from inturn.jobs.transport import DELIVERY_LIMIT, Consumer, Delivery, Take
-from inturn.jobs.types import CapabilityJobPayload, ErrorInfo, JobMessage
+from inturn.jobs.types import CapabilityJobPayload, JobMessage
 from inturn.lanes.turn import Turn
 
 

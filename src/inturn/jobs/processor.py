@@ -17,6 +17,7 @@ from inturn.agents.completion import ProviderCall
 from inturn.agents.protocol import Agent
 from inturn.capabilities.capability import Capabilities, execute_capability
 from inturn.capabilities.metadata import OpenaiMetadata, extract_openai_token_usage
+from inturn.capabilities.outcome import ErrorInfo
 from inturn.errors import (
     AgentError,
     AgentRejected,
@@ -24,7 +25,7 @@ from inturn.errors import (
     UnknownCapability,
     VagueInput,
 )
-from inturn.jobs.types import CapabilityJobPayload, ErrorInfo, JobFailed, JobSucceeded
+from inturn.jobs.types import CapabilityJobPayload, JobFailed, JobSucceeded
 from inturn.lanes.codec import why_not
 from inturn.lanes.retry import describe, traceback_of
 from inturn.store import clock

@@ -11,7 +11,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from inturn.jobs.types import ErrorInfo, JobFailed, JobMessage, JobProcessingResult
+from inturn.capabilities.outcome import ErrorInfo
+from inturn.jobs.types import JobFailed, JobMessage, JobProcessingResult
 
 Status = Literal["queued", "attempt", "done", "failing", "dead", "withdrawn"]
 

@@ -5,12 +5,14 @@ Routes raise errors as they are; the app that includes them turns errors into pr
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import ValidationError
 
+from inturn.capabilities.outcome import JobId
 from inturn.errors import InTurnError, MissingExtra, UnknownJob
 from inturn.http.caller import Caller
 from inturn.http.problems import Problem, documented
@@ -19,12 +21,12 @@ from inturn.jobs.dead import DeadJobs
 from inturn.jobs.patterns import Pattern, get_pattern_executor
 from inturn.jobs.record import JobRecord
 from inturn.jobs.service import JobService
-from inturn.jobs.types import AsyncConfig, JobId, SyncConfig, lane_of
+from inturn.jobs.types import AsyncConfig, SyncConfig, lane_of
 from inturn.lanes.admin import LaneInfo
 from inturn.lanes.watch import Watch
 
 try:
-    from fastapi import APIRouter, Depends, Path, Query, Response
+    from fastapi import APIRouter, Depends, Header, Path, Query, Response
     from fastapi.exceptions import RequestValidationError
     from fastapi.sse import EventSourceResponse, ServerSentEvent
 except ImportError as error:
@@ -71,6 +73,7 @@ def _add_capability_routes(router: APIRouter, service: JobService, caller: Calls
         pattern: Annotated[
             Literal["sync", "async"], Query(description="Wait for the result, or be called back.")
         ] = "sync",
+        idempotency_key: Annotated[str | None, Header(max_length=255)] = None,
         who: Caller = calls,
     ) -> SyncOut | QueuedOut:
         """`sync` answers with the result. `async` answers with 202 as soon as the job is safe; its outcome is POSTed to
@@ -80,7 +83,7 @@ def _add_capability_routes(router: APIRouter, service: JobService, caller: Calls
         if pattern == "async":
             _must_name(given)
         given_input = _read(capability.input, given.model_extra or {})
-        by, job_id = Pattern(service, capability, who.tenant_id), uuid.uuid4().hex
+        by, job_id = Pattern(service, capability, who.tenant_id), _job_id(who, name, idempotency_key)
         if pattern == "sync":
             timed = await get_pattern_executor("sync")(by, SyncConfig(), given_input, job_id)
             assert timed.result.status == "success"
@@ -96,6 +99,14 @@ def _add_capability_routes(router: APIRouter, service: JobService, caller: Calls
         response.status_code = 202
         response.headers["location"] = f"/api/v1/jobs/{job_id}"
         return QueuedOut(message=timed.result.message, ai_service_request_id=job_id)
+
+
+def _job_id(who: Caller, capability: str, idempotency_key: str | None) -> str:
+    """The same key of the same caller is the same job, also if the process that accepted it was killed."""
+    if idempotency_key is None:
+        return uuid.uuid4().hex
+    told = "\0".join((who.tenant_id, who.user_id, capability, idempotency_key))
+    return hashlib.sha256(told.encode()).hexdigest()[:32]
 
 
 def _must_name(given: CapabilityIn) -> None:

@@ -22,6 +22,7 @@ from inturn import metrics
 from inturn.agents.protocol import Agent
 from inturn.app import LANE_TTL, InTurn
 from inturn.capabilities.capability import Capabilities
+from inturn.capabilities.outcome import ErrorInfo
 from inturn.errors import (
     BadMessage,
     BrokerUnavailable,
@@ -42,7 +43,6 @@ from inturn.jobs.transport import DELIVERY_LIMIT, JOB, WEBHOOK, Delivery, StoreT
 from inturn.jobs.types import (
     AsyncConfig,
     CapabilityJobPayload,
-    ErrorInfo,
     JobFailed,
     JobMessage,
     JobSucceeded,
@@ -144,7 +144,10 @@ class JobService:
     async def accept(
         self, capability: str, given: dict[str, Any], config: AsyncConfig, *, job_id: str, tenant_id: str = ""
     ) -> None:
-        """Raises `BrokerUnavailable`: then the job was not accepted, and never runs. `CommitUnknown`: it may run."""
+        """Raises `BrokerUnavailable`: then the job was not accepted, and never runs. `CommitUnknown`: it may run.
+
+        An id that was accepted before is the same job: nothing more is done.
+        """
         payload = CapabilityJobPayload(
             ai_service_request_id=job_id,
             capability=capability,
@@ -174,6 +177,9 @@ class JobService:
         """Returns why it is not known whether the broker has the job: it is withdrawn then."""
         message = JobMessage(payload=payload)
         async with self._turn(message.lane) as turn:
+            if turn.state is not None and turn.state.status != "withdrawn":
+                return None
+            # one that was withdrawn may still be on the broker: then there are two copies, and the first one counts
             turn.state = JobRecord.of(message)
             try:
                 # a worker that gets it now waits for the lane, until the record is there

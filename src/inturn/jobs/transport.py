@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from inturn.app import InTurn
+from inturn.capabilities.outcome import ErrorInfo
 from inturn.errors import BrokerFull
-from inturn.jobs.types import CapabilityJobPayload, ErrorInfo, JobMessage
+from inturn.jobs.types import CapabilityJobPayload, JobMessage
 from inturn.lanes.turn import Turn
 from inturn.store import clock
 

@@ -7,59 +7,34 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, StringConstraints
+from pydantic import Field, JsonValue, StringConstraints
 
 from inturn.capabilities.metadata import OpenaiMetadata
+from inturn.capabilities.outcome import (
+    ErrorInfo,
+    JobId,
+    RequestId,
+    TokenReservation,
+    UserId,
+    WebhookFailure,
+    WebhookSuccess,
+    Words,
+)
 from inturn.errors import SettingsError
 
-
-def _as_text(value: Any) -> Any:
-    """A positive whole number is an id too, and is kept as its text."""
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-        return str(value)
-    return value
-
-
-UserId = Annotated[
-    str,
-    BeforeValidator(_as_text, json_schema_input_type=str | int),
-    StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f\x85\u2028\u2029]+$"),
-]
-RequestId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._:/+=-]{1,128}$")]
-JobId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 MAX_TRIES = 1000
 """More runs or attempts are no job of ours: the dead letters of each run are looked for one by one."""
 CallbackUrl = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
 
 
-class _Model(BaseModel):
-    """What a newer version adds to a message is left out by an older one."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class TokenReservation(BaseModel):
-    """What the Tasks service has reserved for a request. It comes back as it was sent."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    tokens_reserved: int = Field(ge=0, le=10**12, description="How many tokens are held for the request.")
-    window_start_timestamp: (
-        int
-        | Annotated[float, Field(allow_inf_nan=False)]
-        | Annotated[str, StringConstraints(min_length=1, max_length=64)]
-    ) = Field(description="When the window began in which they are held.")
-    hold_id: str = Field(min_length=1, max_length=128, description="The id of the hold.")
-
-
 # -- what is asked of a capability
 
 
-class SyncConfig(_Model):
+class SyncConfig(Words):
     pattern: Literal["sync"] = "sync"
 
 
-class AsyncConfig(_Model):
+class AsyncConfig(Words):
     """Where the outcome goes, and for whom."""
 
     pattern: Literal["async"] = "async"
@@ -71,7 +46,7 @@ class AsyncConfig(_Model):
 ExecuteCapabilityConfig = Annotated[SyncConfig | AsyncConfig, Field(discriminator="pattern")]
 
 
-class SyncResult(_Model):
+class SyncResult(Words):
     """The capability has answered."""
 
     status: Literal["success"] = "success"
@@ -82,7 +57,7 @@ class SyncResult(_Model):
     openai_metadata: list[OpenaiMetadata]
 
 
-class AsyncResult(_Model):
+class AsyncResult(Words):
     """The job is on its way, and its broker has confirmed it."""
 
     status: Literal["queued"] = "queued"
@@ -97,7 +72,7 @@ ExecuteCapabilityResult = Annotated[SyncResult | AsyncResult, Field(discriminato
 # -- what travels to a worker
 
 
-class CapabilityJobPayload(_Model):
+class CapabilityJobPayload(Words):
     """A job. It names its capability: functions do not travel, so a worker looks the capability up again."""
 
     ai_service_request_id: JobId
@@ -113,7 +88,7 @@ class CapabilityJobPayload(_Model):
     """Seconds since the epoch."""
 
 
-class JobMessage(_Model):
+class JobMessage(Words):
     """A payload, and which try it is: the `attempt` of a `run`. A replay begins another run."""
 
     payload: CapabilityJobPayload
@@ -141,22 +116,14 @@ def webhook_id(job_id: str, run: int) -> str:
 # -- what became of it
 
 
-class ErrorInfo(_Model):
-    """What went wrong, as the caller is told. `type` is stable: programs branch on it."""
-
-    message: str = Field(description="What went wrong, for people.")
-    type: str | None = Field(None, description="Stable, such as `vague_input` or `agent_unavailable`.")
-    suggestions: list[str] | None = Field(None, description="For `vague_input`: texts that would do.")
-
-
-class JobSucceeded(_Model):
+class JobSucceeded(Words):
     status: Literal["success"] = "success"
     result: dict[str, JsonValue]
     agent: str
     openai_metadata: list[OpenaiMetadata]
 
 
-class JobFailed(_Model):
+class JobFailed(Words):
     """`is_worth_retry`: another attempt may end better, after `retry_after_s` if the provider said so.
 
     `is_an_answer`: nothing failed, the caller's own input is at fault. It is told, and is no dead letter.
@@ -164,7 +131,7 @@ class JobFailed(_Model):
 
     status: Literal["failure"] = "failure"
     error: ErrorInfo
-    openai_metadata: list[OpenaiMetadata] = []
+    openai_metadata: list[OpenaiMetadata] = Field(default_factory=list)
     is_worth_retry: bool = False
     is_an_answer: bool = False
     retry_after_s: float | None = None
@@ -177,37 +144,6 @@ JobProcessingResult = Annotated[JobSucceeded | JobFailed, Field(discriminator="s
 
 
 # -- what is called back
-
-
-class _Callback(_Model):
-    ai_service_request_id: JobId
-    user_id: UserId
-    natural_language: str = ""
-    token_reservation: TokenReservation | None = None
-
-
-class WebhookSuccess(_Callback):
-    status: Literal["success"] = "success"
-    result: dict[str, JsonValue]
-    openai_metadata: list[OpenaiMetadata]
-
-
-class WebhookFailure(_Callback):
-    status: Literal["failure"] = "failure"
-    error: ErrorInfo
-    openai_metadata: list[OpenaiMetadata] | None = None
-
-
-WebhookCallbackInput = Annotated[WebhookSuccess | WebhookFailure, Field(discriminator="status")]
-
-
-class WebhookCallbackResponse(BaseModel):
-    """What a receiver answers. More fields may come."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    tasks_service_request_id: str | None = None
-    task: dict[str, JsonValue] | None = None
 
 
 def callback_of(payload: CapabilityJobPayload, outcome: JobSucceeded | JobFailed) -> WebhookSuccess | WebhookFailure:

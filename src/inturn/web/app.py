@@ -1,26 +1,28 @@
-"""`make_app`: one FastAPI app made of workflows, visitors, jobs, the pages and health, with what guards them."""
+"""`make_app`: one FastAPI app made of workflows, visitors, jobs, tasks, the pages and health, with what guards them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from importlib.metadata import version
+from importlib.util import find_spec
 
 from inturn.agents.factory import make_agent
 from inturn.agents.protocol import Agent
 from inturn.app import InTurn
 from inturn.capabilities.capability import Capabilities
+from inturn.capabilities.outcome import WEBHOOK_PATH
 from inturn.errors import MissingExtra
 from inturn.http.api_keys import CurrentKeys
 from inturn.http.asgi import ASGIApp, Receive, Scope, Send
 from inturn.http.body_limit import BodyLimit
 from inturn.http.idempotency.middleware import IdempotencyMiddleware
 from inturn.http.request_id import RequestId
-from inturn.http.signatures import secrets_of
+from inturn.http.signatures import Secrets, secrets_of
 from inturn.jobs.transport import Transport
-from inturn.settings import Settings, load_settings
+from inturn.settings import SERVICES, ServiceName, Settings, load_settings
 from inturn.visitors.projects import LaneProjects
 from inturn.visitors.responder import VisitorResponder
 from inturn.workflows.config import OrchestratorConfig
@@ -39,6 +41,7 @@ try:
         caller_in_lanes,
         scope_of,
         service_or_user,
+        signed_body,
         tenant_of,
         withdrawn,
     )
@@ -60,9 +63,9 @@ except ModuleNotFoundError as error:
 
 ABOUT = """\
 Every conversation, in turn. A workflow walks a user through its steps, one turn at a time. A visitor's messages are
-answered one turn at a time. A capability is executed at once, or as a job that calls back. Errors are problem documents
-(RFC 9457): branch on their `code`. Any POST may carry an `Idempotency-Key`. For turns and visitors' messages it is
-simpler to repeat the same `message_id`."""
+answered one turn at a time. A capability is executed at once, or as a job that calls back. A sentence becomes a task,
+within the token budget of its user. Errors are problem documents (RFC 9457): branch on their `code`. Any POST may carry
+an `Idempotency-Key`. For turns and visitors' messages it is simpler to repeat the same `message_id`."""
 
 
 def make_app(
@@ -89,21 +92,22 @@ def make_app(
         # several agents are asked one after another, each with its own timeout
         agent_s = settings.agent_timeout * len(settings.agent) + 5
         config = replace(config, agent_timeout=agent_s, time_limit=max(config.time_limit, agent_s + 30))
+    served = _served(settings)
     orchestrator = WorkflowOrchestrator(
         turns, answers, known, config=config, shares=settings.share_conversation_lock,
         plain=RedisWorkflowStateStore(turns) if settings.adopt_workflows else None,
     )  # fmt: skip
-    responder = VisitorResponder(
-        turns,
-        answers,
-        projects=LaneProjects(turns, settings.max_projects),
-        lease=settings.turn_lease,
-        quiet=settings.visitor_quiet,
-        shares=settings.share_visitor_lock,
-    )
-    jobs = make_service(turns, answers, settings, capabilities=capabilities, transport=transport)
-    worker = CapabilityWorker(jobs, settings.job_concurrency, grace) if settings.job_concurrency else None
-    lifecycle = Lifecycle(turns, grace, settings.concurrency, jobs, worker)
+    jobs = worker = None
+    if "ai" in served:
+        jobs = make_service(turns, answers, settings, capabilities=capabilities, transport=transport)
+        worker = CapabilityWorker(jobs, settings.job_concurrency, grace) if settings.job_concurrency else None
+    signed = jobs.callbacks.secrets if jobs is not None else _configured(secrets)
+    tasks = None
+    if "tasks" in served:
+        from inturn.web.tasks import make_tasks
+
+        tasks = make_tasks(settings, jobs, capabilities, signed)
+    lifecycle = Lifecycle(turns, grace, settings.concurrency, jobs, worker, tasks)
 
     @asynccontextmanager
     async def lifespan(api: FastAPI) -> AsyncIterator[None]:
@@ -114,7 +118,10 @@ def make_app(
         finally:
             watching.cancel()
             await lifecycle.stop()
-            await jobs.close()
+            if jobs is not None:
+                await jobs.close()
+            if tasks is not None:
+                await tasks.close()
             if agent is None:
                 await answers.aclose()
             if app is None:
@@ -137,10 +144,27 @@ def make_app(
     api.state.orchestrator = orchestrator
     api.state.jobs = jobs
     api.state.keys = keys
+    api.state.tasks = tasks
+    api.state.served = served
     add_exception_handlers(api)
-    api.include_router(workflow_routes(orchestrator, caller, lifecycle.streams))
-    api.include_router(visitor_routes(responder, caller_in_lanes))
-    api.include_router(job_routes(jobs, service_or_user, admin))
+    if "chat" in served:
+        responder = VisitorResponder(
+            turns,
+            answers,
+            projects=LaneProjects(turns, settings.max_projects),
+            lease=settings.turn_lease,
+            quiet=settings.visitor_quiet,
+            shares=settings.share_visitor_lock,
+        )
+        api.include_router(workflow_routes(orchestrator, caller, lifecycle.streams))
+        api.include_router(visitor_routes(responder, caller_in_lanes))
+    if jobs is not None:
+        api.include_router(job_routes(jobs, service_or_user, admin))
+    if tasks is not None:
+        from inturn.tasks.routes import task_routes, webhook_routes
+
+        api.include_router(task_routes(tasks, caller, admin))
+        api.include_router(webhook_routes(tasks, signed_body(signed)))
     api.include_router(health_routes(turns))
     api.include_router(page_routes())
     api.include_router(description_routes(api))
@@ -148,20 +172,36 @@ def make_app(
     api.add_middleware(Idempotent, turns=turns)
     api.add_middleware(EndingStreams, stopping=lifecycle.stopping, withdrawn=withdrawn)
     api.add_middleware(LimitedStreams, streams=TenantStreams(settings.max_streams_per_tenant), tenant_of=tenant_of)
-    api.add_middleware(Authentication, keys=keys, secrets=secrets)
+    api.add_middleware(Authentication, keys=keys, signed=[WEBHOOK_PATH] if tasks else [], secrets=secrets)
     api.add_middleware(BodyLimit, within_s=settings.body_timeout)
     api.add_middleware(LastResort, stopping=lifecycle.stopping)
     api.add_middleware(RequestId)
     return api
 
 
+def _served(settings: Settings) -> tuple[ServiceName, ...]:
+    """What is served. The Tasks service is left out where its packages are missing, unless it is asked for."""
+    if settings.services is not None:
+        return settings.services
+    return tuple(name for name in SERVICES if name != "tasks" or find_spec("sqlalchemy") is not None)
+
+
+def _configured(secrets: Secrets) -> Callable[[], Awaitable[Secrets]]:
+    async def get() -> Secrets:
+        return secrets
+
+    return get
+
+
 class Idempotent:
-    """`Idempotency-Key` for every POST except streamed turns: those are repeated by their `message_id`."""
+    """`Idempotency-Key` for every POST except streamed turns, which are repeated by their `message_id`, and call-backs,
+    which are known by the id that is signed.
+    """
 
     def __init__(self, app: ASGIApp, turns: InTurn) -> None:
         self._plain = app
         self._kept = IdempotencyMiddleware(app, turns, methods=("POST",), scope=scope_of)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_stream = scope["type"] != "http" or scope["path"].endswith("/stream")
-        await (self._plain if is_stream else self._kept)(scope, receive, send)
+        is_plain = scope["type"] != "http" or scope["path"].endswith(("/stream", WEBHOOK_PATH))
+        await (self._plain if is_plain else self._kept)(scope, receive, send)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import TYPE_CHECKING
 
 from inturn.app import InTurn
 from inturn.errors import StoreUnavailable
@@ -12,6 +13,9 @@ from inturn.jobs.service import JobService
 from inturn.jobs.worker import CapabilityWorker
 from inturn.lanes.worker import WorkerPool
 from inturn.store import clock
+
+if TYPE_CHECKING:
+    from inturn.tasks.service import TasksService
 
 log = logging.getLogger("inturn.web")
 
@@ -26,6 +30,7 @@ class Lifecycle:
         concurrency: int = 10,
         jobs: JobService | None = None,
         worker: CapabilityWorker | None = None,
+        tasks: TasksService | None = None,
     ) -> None:
         """`worker`: works on jobs and call-backs. Without it, what there is of them is left to other processes."""
         self.app = app
@@ -38,6 +43,7 @@ class Lifecycle:
         self._concurrency = concurrency
         self._service = jobs
         self._jobs = worker
+        self._tasks = tasks
         self._is_started = False
         self._stops_at: float | None = None
         self._pool: WorkerPool | None = None
@@ -54,6 +60,8 @@ class Lifecycle:
             await self.app.open()
         except StoreUnavailable as error:
             log.warning("the store is away, and requests get 503 until it is back: %s", error)
+        if self._tasks is not None:  # before the first call-back
+            await self._tasks.start()
         if self._jobs is not None:
             await self._jobs.start()
         elif self._service is not None:

@@ -1,4 +1,4 @@
-"""The chat page, the API reference and the description of the API. The pages may load nothing from any other host.
+"""The chat, the tasks, the API reference and the description of the API. The pages load nothing from any other host.
 
 Anyone may ask for them, without a key. So their bytes are made once, and a client that has them is not sent them again.
 """
@@ -58,6 +58,10 @@ def page_routes(folder: Path = FOLDER) -> APIRouter:
     @router.api_route("/", methods=["GET", "HEAD"])
     async def page(request: Request) -> Response:
         return answer(request, "index.html")
+
+    @router.api_route("/tasks", methods=["GET", "HEAD"])
+    async def tasks(request: Request) -> Response:
+        return answer(request, "tasks.html")
 
     @router.api_route("/docs", methods=["GET", "HEAD"])
     async def docs(request: Request) -> Response:

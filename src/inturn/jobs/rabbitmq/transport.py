@@ -15,12 +15,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from inturn.capabilities.outcome import ErrorInfo
 from inturn.errors import BrokerFull, BrokerUnavailable, MissingExtra
 from inturn.jobs.rabbitmq.consumer import RabbitMQConsumer
 from inturn.jobs.rabbitmq.link import OPEN_S, TIMEOUT_S, Link
 from inturn.jobs.rabbitmq.queues import QueueType, all_queues, rung_for, rung_name
 from inturn.jobs.transport import RABBITMQ_DLQ_NAME, RABBITMQ_QUEUE_NAME, Consumer, Delivery, Take
-from inturn.jobs.types import CapabilityJobPayload, ErrorInfo, JobMessage
+from inturn.jobs.types import CapabilityJobPayload, JobMessage
 from inturn.lanes.codec import why_not
 from inturn.lanes.turn import Turn
 

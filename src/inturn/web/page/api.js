@@ -19,8 +19,8 @@ export class Problem extends Error {
   }
 }
 
-export async function call(method, path, body) {
-  const response = await request(method, path, body, "application/json");
+export async function call(method, path, body, headers = {}) {
+  const response = await request(method, path, body, "application/json", headers);
   if (response.status === 204) return null;
   try {
     return await response.json();
@@ -29,9 +29,17 @@ export async function call(method, path, body) {
   }
 }
 
-/** `hear(name, data)` gets every event; returns when the stream has ended. */
+/** POSTs `body`. `hear(name, data)` gets every event; returns when the stream has ended. */
 export async function stream(path, body, hear) {
-  const response = await request("POST", path, body, "text/event-stream");
+  await hearAll(await request("POST", path, body, "text/event-stream"), hear);
+}
+
+/** The events of something that goes on by itself, heard as by `stream`. (An `EventSource` cannot send an API key.) */
+export async function follow(path, hear) {
+  await hearAll(await request("GET", path, undefined, "text/event-stream"), hear);
+}
+
+async function hearAll(response, hear) {
   try {
     for await (const { name, data } of readEvents(response.body)) hear(name, data ? JSON.parse(data) : {});
   } catch (error) {
@@ -39,8 +47,8 @@ export async function stream(path, body, hear) {
   }
 }
 
-async function request(method, path, body, accept) {
-  const headers = { accept };
+async function request(method, path, body, accept, more = {}) {
+  const headers = { ...more, accept };
   if (apiKey.get()) headers.authorization = `Bearer ${apiKey.get()}`;
   if (body !== undefined) headers["content-type"] = "application/json";
   let response;

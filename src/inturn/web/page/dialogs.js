@@ -1,4 +1,4 @@
-/** What the page asks before a conversation: how to start it, and for an API key if the server wants one. */
+/** What the pages ask: how to start a conversation, for an API key if the server wants one, whether to go ahead. */
 
 import { byId, el } from "./dom.js";
 import { apiKey, preferredBusy } from "./storage.js";
@@ -38,6 +38,24 @@ async function askOnce() {
   } while (!input.value.trim());
   apiKey.set(input.value.trim());
   input.value = "";
+}
+
+/** Does `work`, and asks for the key for as long as the server refuses it for want of one. */
+export async function withKey(work) {
+  for (;;) {
+    try {
+      return await work();
+    } catch (problem) {
+      if (problem.status !== 401) throw problem;
+      await askForKey();
+    }
+  }
+}
+
+/** Returns whether the user agrees. */
+export async function confirmed(words) {
+  byId("confirm-what").textContent = words;
+  return (await ask(byId("confirm"))) === "ok";
 }
 
 function ask(dialog) {

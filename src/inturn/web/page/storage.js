@@ -1,7 +1,8 @@
-/** What this tab remembers across a reload: the newest answer's cards, unanswered messages, the API key. */
+/** What this tab remembers across a reload: the newest answer's cards, what is unanswered, the API key. */
 
 const NEWEST = "inturn.newest.";
 const OUTBOX = "inturn.outbox.";
+const SENTENCES = "inturn.sentences";
 const BUSY = "inturn.busy";
 const KEY = "inturn.key";
 
@@ -43,6 +44,13 @@ export const unanswered = {
   get: (id) => read(OUTBOX + id, []),
   add: (id, message) => write(OUTBOX + id, [...unanswered.get(id).filter((one) => one.id !== message.id), message]),
   remove: (id, messageId) => write(OUTBOX + id, unanswered.get(id).filter((one) => one.id !== messageId)),
+};
+
+/** Sentences that are to become tasks, `{key, text, id}`: with an `id` once the server has accepted them. */
+export const sentences = {
+  get: () => read(SENTENCES, []),
+  set: (one) => write(SENTENCES, [...sentences.get().filter(({ key }) => key !== one.key), one]),
+  remove: (key) => write(SENTENCES, sentences.get().filter((one) => one.key !== key)),
 };
 
 let given = null;

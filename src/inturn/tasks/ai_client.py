@@ -1,0 +1,144 @@
+"""Asks the AI service for a task: over HTTP, or in this process through the same routes.
+
+What it refuses is told on in meaning, and nothing of its own words that are meant for operators.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from inturn.capabilities.outcome import TokenReservation
+from inturn.errors import MissingExtra
+from inturn.http import request_id
+from inturn.http.problems import Problem
+
+try:
+    import httpx2
+except ImportError as error:
+    raise MissingExtra("asking the AI service", "server") from error
+
+ANSWER_S = 15.0
+CONNECT_S = 3.0
+SYNC_S = 600.0
+STATUS_S = 2.0
+PATH = "/api/v1/capabilities/parse-task"
+_JOB = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class NotAccepted(Exception):
+    """`problem`: what the user is told. `is_certain`: the job does not run. Else it may, and may be called back."""
+
+    def __init__(self, problem: Problem, is_certain: bool) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+        self.is_certain = is_certain
+
+
+class AiClient:
+    """`transport`: the AI service of this process. Without it, the one at `base_url` is asked, with a service key."""
+
+    def __init__(
+        self, base_url: str, *, key: str | None = None, transport: httpx2.AsyncBaseTransport | None = None
+    ) -> None:
+        self._base_url = base_url.rstrip("/")
+        self._headers = {"authorization": f"Bearer {key}"} if key else {}
+        self._transport = transport
+        self._client: httpx2.AsyncClient | None = None
+
+    async def ask(
+        self,
+        text: str,
+        time_zone: str,
+        *,
+        idempotency_key: str,
+        callback_url: str,
+        user_id: str,
+        hold: TokenReservation,
+    ) -> str:
+        """Returns the id of the job. The same key gets the same job. Raises `NotAccepted`."""
+        body = {
+            "natural_language": text, "time_zone": time_zone, "callback_url": callback_url, "user_id": user_id,
+            "token_reservation": hold.model_dump(mode="json"),
+        }  # fmt: skip
+        status, told = await self._post("async", body, ANSWER_S, {"idempotency-key": idempotency_key})
+        job_id = told.get("ai_service_request_id")
+        if status == 202 and isinstance(job_id, str) and _JOB.fullmatch(job_id):
+            return job_id
+        raise _refused(status, told)
+
+    async def ask_and_wait(self, text: str, time_zone: str) -> Mapping[str, Any]:
+        """Returns the answer of `pattern=sync`: `result` and `openai_metadata`. Raises `NotAccepted`."""
+        status, told = await self._post("sync", {"natural_language": text, "time_zone": time_zone}, SYNC_S, {})
+        if status == 200:
+            return told
+        raise _refused(status, told)
+
+    async def is_running(self, job_id: str) -> bool:
+        """Whether a worker is at it. If that cannot be found out: no."""
+        try:
+            response = await self._http().get(f"/api/v1/jobs/{job_id}", headers=self._sent(), timeout=STATUS_S)
+            return response.status_code == 200 and response.json().get("status") == "running"
+        except (httpx2.HTTPError, ValueError, AttributeError, OSError):
+            return False
+
+    async def aclose(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    async def _post(
+        self, pattern: str, body: dict[str, Any], answer_s: float, headers: dict[str, str]
+    ) -> tuple[int, Mapping[str, Any]]:
+        timeout = httpx2.Timeout(answer_s, connect=CONNECT_S)
+        try:
+            response = await self._http().post(
+                PATH, params={"pattern": pattern}, json=body, headers=self._sent() | headers, timeout=timeout
+            )
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
+            raise NotAccepted(Problem("ai-unavailable"), is_certain=True) from error
+        except (httpx2.HTTPError, OSError) as error:  # it was sent, and nobody knows what became of it
+            raise NotAccepted(Problem("ai-unavailable", _UNKNOWN), is_certain=False) from error
+        try:
+            told = response.json()
+        except ValueError:
+            told = None
+        return response.status_code, told if isinstance(told, dict) else {}
+
+    def _sent(self) -> dict[str, str]:
+        known = request_id.get()
+        return self._headers | ({"x-request-id": known} if known else {})
+
+    def _http(self) -> httpx2.AsyncClient:
+        if self._client is None:
+            self._client = httpx2.AsyncClient(
+                base_url=self._base_url,
+                transport=self._transport,
+                follow_redirects=False,
+                trust_env=False,
+                limits=httpx2.Limits(max_connections=200, max_keepalive_connections=50),
+            )
+        return self._client
+
+
+_UNKNOWN = (
+    "The AI service did not answer in time. Repeat the request with the same Idempotency-Key: it is never done twice."
+)
+
+
+def _refused(status: int, told: Mapping[str, Any]) -> NotAccepted:
+    code = told.get("code")
+    if code == "input-refused":
+        return NotAccepted(Problem("input-refused"), is_certain=True)
+    if code == "vague-input":
+        detail, suggestions = told.get("detail"), told.get("suggestions")
+        more = {"suggestions": suggestions} if isinstance(suggestions, list) else {}
+        return NotAccepted(Problem("vague-input", detail if isinstance(detail, str) else "", more=more), True)
+    if status == 422 and code == "invalid-request":
+        detail = told.get("detail")
+        return NotAccepted(Problem("invalid-request", detail if isinstance(detail, str) else ""), is_certain=True)
+    is_unknown = status >= 500 and code not in ("broker-unavailable", "store-unavailable", "mailbox-full", "turn-lost")
+    if code == "agent-timeout":
+        return NotAccepted(Problem("ai-unavailable", "The AI service did not finish in time."), is_certain=True)
+    return NotAccepted(Problem("ai-unavailable", _UNKNOWN if is_unknown else ""), is_certain=not is_unknown)

@@ -1,0 +1,524 @@
+"""`TasksService`: a sentence from its POST to its task. The state of a request says which step was the last.
+
+create    reserve tokens and write the request down (`asking`), ask the AI service, and then it is `queued`
+call-back one transaction: the id of the call-back, the task with its subtasks, the settlement, and `done` or `failed`
+
+If the process dies between two steps, the request is `asking`: a repeat with the same Idempotency-Key goes on from
+there, with the same job, and a call-back that comes first ends it just as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import sqlalchemy as sa
+from pydantic import ValidationError
+
+from inturn import metrics
+from inturn.capabilities.capability import Capabilities
+from inturn.capabilities.outcome import ErrorInfo, TokenReservation, WebhookFailure, WebhookSuccess
+from inturn.capabilities.parse_task.models import ParsedTask, ParseTaskInput
+from inturn.database import Connection, Database
+from inturn.errors import (
+    BudgetExhausted,
+    DatabaseError,
+    DatabaseUnavailable,
+    UnknownCapability,
+    UnknownRequest,
+    UnknownTask,
+)
+from inturn.http.problems import Problem
+from inturn.tasks import ledger
+from inturn.tasks.ai_client import AiClient, NotAccepted
+from inturn.tasks.ledger import Budget, Hold, Ledger, User, insert_once
+from inturn.tasks.tables import holds, requests, webhooks, windows
+from inturn.tasks.tasks import Task, change_task, create_many_subtasks, create_task, delete_task, find_task_by_id
+
+log = logging.getLogger("inturn.tasks")
+
+ASKING, QUEUED, DONE, FAILED, REFUSED = "asking", "queued", "done", "failed", "refused"
+SWEEP_S = 30.0
+GIVEN_UP_S = 2 * 86_400.0
+"""A call-back is tried for a day. A request without one after two has failed; one that comes later still counts."""
+KEPT_S = 30 * 86_400.0
+"""How long the ids of call-backs are kept. Dead jobs, which may be replayed, are kept for a week."""
+LOOK_AGAIN_S = 1.0
+"""After this time whoever follows a request looks again, if nothing of it was heard."""
+
+Status = Literal["queued", "running", "done", "failed"]
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request as its user sees it. `error` is there if it failed, `task` if it is done and the task still exists."""
+
+    id: str
+    status: Status
+    natural_language: str
+    created_at: float
+    changed_at: float
+    task: Task | None = None
+    error: ErrorInfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a call-back is answered with. `outcome`: what it was, for the metrics."""
+
+    request_id: str
+    response: dict[str, Any]
+    outcome: str
+    spent: int = 0
+    took_s: float = 0.0
+
+
+class TasksService:
+    def __init__(
+        self,
+        database: Database,
+        ai: AiClient,
+        budget: Ledger,
+        capabilities: Capabilities,
+        *,
+        callback_url: str | None,
+        estimate: int = 1000,
+        now: Clock = time.time,
+    ) -> None:
+        """`callback_url`: where the AI service reaches this one; without it nothing can be asked for. `estimate`: the
+        tokens of a request, where no capability of this process says better.
+        """
+        self.database = database
+        self.ai = ai
+        self.ledger = budget
+        self.now = now
+        self._capabilities = capabilities
+        self._callback_url = callback_url
+        self._estimate = estimate
+        self._followers: dict[str, set[asyncio.Event]] = {}
+        self._sweeping: asyncio.Task[None] | None = None
+
+    # -- create
+
+    async def create(self, user: User, given: ParseTaskInput, idempotency_key: str | None = None) -> str:
+        """Returns the id of the request: the AI service has it. Raises `BudgetExhausted`, or a `Problem` that says why
+        the AI service has not; then nothing is held for it.
+        """
+        if self._callback_url is None:
+            raise Problem(
+                "ai-unavailable", "This server cannot be called back: its operator must set TASKS_SERVICE_BASE_URL."
+            )
+        request_id = _request_id(user, idempotency_key)
+        log.info("Create task (async) - starting request=%s", request_id)
+        hold = await self._begin(user, request_id, given)
+        if hold is None:  # it is known, and was accepted
+            return request_id
+        reservation = TokenReservation(
+            tokens_reserved=hold.estimate, window_start_timestamp=hold.window_start, hold_id=hold.id
+        )
+        # if we are killed here, the hold expires; or the client repeats, and the same job is asked for
+        try:
+            job_id = await self.ai.ask(
+                given.natural_language, given.time_zone, idempotency_key=request_id,
+                callback_url=self._callback_url, user_id=user.user_id, hold=reservation,
+            )  # fmt: skip
+        except NotAccepted as refused:
+            await self._give_back(request_id, hold, is_certain=refused.is_certain)
+            raise refused.problem from refused
+        except BaseException:  # cancelled, say: nobody knows whether it was asked
+            await asyncio.shield(self._give_back(request_id, hold, is_certain=False))
+            raise
+        # if we are killed here, the job runs, and its call-back finds the request as it is
+        await self.database.transaction(lambda at: _was_accepted(at, request_id, job_id, self.now()))
+        log.info("Create task (async) - succeeded request=%s job=%s", request_id, job_id)
+        return request_id
+
+    async def create_now(self, user: User, given: ParseTaskInput) -> Task:
+        """Waits for the AI service, and returns the task. Raises as `create` does."""
+        request_id = _request_id(user, None)
+        hold = await self._begin(user, request_id, given)
+        assert hold is not None, "its id is new"
+        try:
+            told = await self.ai.ask_and_wait(given.natural_language, given.time_zone)
+            parsed, used = ParsedTask.model_validate(told.get("result")), _tokens(told.get("openai_metadata"))
+        except NotAccepted as refused:
+            await self._give_back(request_id, hold, is_certain=True)
+            raise refused.problem from refused
+        except ValidationError as error:
+            await self._give_back(request_id, hold, is_certain=True)
+            raise Problem("ai-unavailable", "The AI service gave an answer that is no task.") from error
+        except BaseException:
+            await asyncio.shield(self._give_back(request_id, hold, is_certain=True))
+            raise
+
+        async def finish(at: Connection) -> Task:
+            row = await _locked(at, requests.c.id == request_id)
+            if row.state != DONE:  # else the first try of this was committed
+                await _finish(at, row, parsed, used, self.now())
+            task_id = await at.scalar(sa.select(requests.c.task_id).where(requests.c.id == request_id))
+            found = await find_task_by_id(at, user, str(task_id))
+            assert found is not None, "it was just made"
+            return found
+
+        task = await self.database.transaction(finish)
+        self._count("done", used, self.now() - task.created_at)
+        return task
+
+    async def _begin(self, user: User, request_id: str, given: ParseTaskInput) -> Hold | None:
+        """Reserves, and writes the request down. `None`: it was accepted before."""
+        estimate = self._tokens_of(given)
+
+        async def begin(at: Connection) -> Hold | None:
+            now = self.now()
+            values = {
+                "tenant_id": user.tenant_id, "user_id": user.user_id, "natural_language": given.natural_language,
+                "time_zone": given.time_zone, "state": ASKING, "hold_id": "", "created_at": now, "changed_at": now,
+            }  # fmt: skip
+            if not await insert_once(at, requests, id=request_id, **values):
+                row = await _locked(at, requests.c.id == request_id)
+                if (row.natural_language, row.time_zone) != (given.natural_language, given.time_zone):
+                    raise Problem("other-payload")
+                if row.state in (QUEUED, DONE, FAILED):
+                    return None
+                held = await _active(at, row.hold_id)
+                if held is not None:
+                    return held
+            hold = await self.ledger.reserve(at, user, estimate, now, request_id)
+            changed = sa.update(requests).where(requests.c.id == request_id)
+            await at.execute(changed.values(hold_id=hold.id, state=ASKING, changed_at=now))
+            return hold
+
+        try:
+            return await self.database.transaction(begin)
+        except BudgetExhausted:
+            metrics.budget_refusals.inc()
+            raise
+
+    def _tokens_of(self, given: ParseTaskInput) -> int:
+        try:
+            return self._capabilities.get("parse-task").tokens(given)
+        except UnknownCapability:
+            return self._estimate
+
+    async def _give_back(self, request_id: str, hold: Hold, *, is_certain: bool) -> None:
+        """If the AI service may have the job all the same, its call-back still finds the request."""
+
+        async def give_back(at: Connection) -> None:
+            row = await _locked(at, requests.c.id == request_id)
+            await ledger.release(at, hold.id)
+            if is_certain and row.state == ASKING:
+                changed = sa.update(requests).where(requests.c.id == request_id)
+                await at.execute(changed.values(state=REFUSED, changed_at=self.now()))
+
+        try:
+            await self.database.transaction(give_back)
+        except DatabaseError as error:  # the user is told what the AI service said; the hold expires
+            log.warning("request=%s: its tokens are held until they expire: %s", request_id, error)
+        metrics.task_requests.labels("refused").inc()
+
+    # -- the call-back
+
+    async def take_callback(self, webhook_id: str, callback: WebhookSuccess | WebhookFailure) -> dict[str, Any]:
+        """Returns what the caller is answered with: the same for each repeat. Raises `Problem`."""
+        log.info("Handle webhook callback - starting webhook=%s status=%s", webhook_id, callback.status)
+        taken = await self.database.transaction(
+            lambda at: handle_webhook_callback(at, self.ledger, webhook_id, callback, self.now())
+        )
+        metrics.webhooks_received.labels(taken.outcome).inc()
+        if taken.outcome in ("done", "failed"):
+            self._count(taken.outcome, taken.spent, taken.took_s)
+        for follower in self._followers.get(taken.request_id, ()):
+            follower.set()
+        log.info(
+            "Handle webhook callback - succeeded webhook=%s request=%s %s", webhook_id, taken.request_id, taken.outcome
+        )
+        return taken.response
+
+    def _count(self, outcome: str, spent: int, took_s: float) -> None:
+        metrics.task_requests.labels(outcome).inc()
+        metrics.budget_tokens_spent.inc(spent)
+        if outcome == "done":
+            metrics.task_seconds.observe(max(0.0, took_s))
+
+    # -- look
+
+    async def request(self, user: User, request_id: str) -> Request:
+        """Raises `UnknownRequest`, also for one of somebody else."""
+
+        async def look(at: Connection) -> Any:
+            row = (await at.execute(sa.select(requests).where(requests.c.id == request_id, *_of(user)))).one_or_none()
+            if row is None or row.state == REFUSED:
+                raise UnknownRequest(request_id)
+            return row, await find_task_by_id(at, user, row.task_id) if row.task_id else None
+
+        row, task = await self.database.transaction(look)
+        is_running = row.state == QUEUED and await self.ai.is_running(row.ai_service_request_id)
+        return _request(row, task, is_running)
+
+    async def requests(self, user: User, states: tuple[str, ...], limit: int) -> list[Request]:
+        """The newest first, without asking what runs."""
+
+        async def look(at: Connection) -> list[Request]:
+            query = sa.select(requests).where(*_of(user), requests.c.state.in_(states))
+            rows = (await at.execute(query.order_by(requests.c.created_at.desc(), requests.c.id).limit(limit))).all()
+            return [
+                _request(row, await find_task_by_id(at, user, row.task_id) if row.task_id else None, False)
+                for row in rows
+            ]
+
+        return await self.database.transaction(look)
+
+    async def follow(self, request_id: str, event: asyncio.Event) -> None:
+        """Returns when the request may have changed."""
+        followers = self._followers.setdefault(request_id, set())
+        followers.add(event)
+        try:
+            async with asyncio.timeout(LOOK_AGAIN_S):
+                await event.wait()
+        except TimeoutError:
+            pass  # another process may have taken the call-back
+        finally:
+            event.clear()
+            followers.discard(event)
+            if not followers:
+                self._followers.pop(request_id, None)
+
+    async def budget(self, user: User) -> Budget:
+        return await self.database.transaction(lambda at: self.ledger.budget(at, user, self.now()))
+
+    async def set_limit(self, user: User, tokens: int) -> Budget:
+        async def change(at: Connection) -> Budget:
+            await self.ledger.set_limit(at, user, tokens, self.now())
+            return await self.ledger.budget(at, user, self.now())
+
+        return await self.database.transaction(change)
+
+    # -- tasks
+
+    async def task(self, user: User, task_id: str) -> Task:
+        found = await self.database.transaction(lambda at: find_task_by_id(at, user, task_id))
+        if found is None:
+            raise UnknownTask(task_id)
+        return found
+
+    async def change(self, user: User, task_id: str, given: dict[str, Any]) -> Task:
+        async def change(at: Connection) -> Task | None:
+            task = await find_task_by_id(at, user, task_id, locks=True)
+            if task is None:
+                return None
+            await change_task(at, task, given, self.now())
+            return await find_task_by_id(at, user, task_id)
+
+        changed = await self.database.transaction(change)
+        if changed is None:
+            raise UnknownTask(task_id)
+        return changed
+
+    async def delete(self, user: User, task_id: str) -> None:
+        if not await self.database.transaction(lambda at: delete_task(at, user, task_id)):
+            raise UnknownTask(task_id)
+
+    # -- what nobody asks for
+
+    async def sweep(self) -> None:
+        """Lets holds expire, ends requests that no call-back has ended, and forgets old ids."""
+
+        async def expire(at: Connection) -> tuple[int, int]:
+            gone = await self.ledger.expire(at, self.now())
+            held = await at.scalar(sa.select(sa.func.coalesce(sa.func.sum(windows.c.held), 0)))
+            return len(gone), int(held or 0)
+
+        async def end(at: Connection) -> None:
+            now = self.now()
+            old = {ASKING: now - self.ledger.hold_ttl_s, QUEUED: now - GIVEN_UP_S}
+            for state, before in old.items():
+                why = ErrorInfo(type="no_answer", message="The AI service has not answered. Please try again.")
+                await at.execute(
+                    sa.update(requests)
+                    .where(requests.c.state == state, requests.c.changed_at < before)
+                    .values(state=FAILED, error=why.model_dump_json(exclude_none=True), changed_at=now)
+                )
+            await at.execute(sa.delete(webhooks).where(webhooks.c.received_at < now - KEPT_S))
+
+        expired, held = await self.database.transaction(expire)
+        metrics.budget_holds_expired.inc(expired)
+        metrics.budget_tokens_held.set(held)
+        await self.database.transaction(end)
+
+    async def start(self) -> None:
+        """Opens the database. Raises `DatabaseOutdated`; if it is away, requests get 503 until it is back."""
+        is_open = True
+        try:
+            await self.database.open()
+        except DatabaseUnavailable as error:
+            is_open = False
+            log.warning("the database is away, and requests for tasks get 503 until it is back: %s", error)
+        self._sweeping = asyncio.create_task(self._sweep_now_and_then(is_open))
+
+    async def _sweep_now_and_then(self, is_open: bool) -> None:
+        while True:
+            try:
+                if not is_open:
+                    await self.database.open()
+                    is_open = True
+                await self.sweep()
+            except DatabaseError as error:
+                log.warning("sweeping is put off: %s", error)
+            await asyncio.sleep(SWEEP_S)
+
+    async def close(self) -> None:
+        sweeping, self._sweeping = self._sweeping, None
+        if sweeping is not None:
+            sweeping.cancel()
+            await asyncio.wait([sweeping])
+        await self.ai.aclose()
+        await self.database.close()
+
+
+async def handle_webhook_callback(
+    at: Connection, budget: Ledger, webhook_id: str, callback: WebhookSuccess | WebhookFailure, now: float
+) -> Taken:
+    """Takes a call-back whose signature was verified, in one transaction with all that follows from it.
+
+    `done` is final: whatever comes later, in whatever order, changes nothing. A success after a failure is a job that
+    was replayed: the request is open again, with a reservation of its own.
+    """
+    if not await insert_once(at, webhooks, id=webhook_id, request_id="", response="", received_at=now):
+        known = (await at.execute(sa.select(webhooks).where(webhooks.c.id == webhook_id))).one()
+        return Taken(known.request_id, json.loads(known.response), "repeated")
+    by_job = requests.c.ai_service_request_id == callback.ai_service_request_id
+    reservation = callback.token_reservation
+    row = None
+    if reservation is not None:  # the hold is known from the beginning; the job only once the AI service has answered
+        by_hold = sa.select(holds.c.request_id).where(holds.c.id == reservation.hold_id).scalar_subquery()
+        row = await _locked(at, requests.c.id == by_hold)
+    row = row or await _locked(at, by_job)
+    if row is None:
+        raise Problem("unknown-request", "No request of this service waits for this call-back.")
+    if row.user_id != callback.user_id:
+        raise Problem("not-allowed", "The user_id is not the one of the request.")
+    outcome, spent = "repeated", 0
+    if row.state != DONE:
+        outcome, spent = await _take(at, budget, row, callback, now)
+    task_id = await at.scalar(sa.select(requests.c.task_id).where(requests.c.id == row.id))
+    task = await find_task_by_id(at, User(row.tenant_id, row.user_id), task_id) if task_id else None
+    response = {"tasks_service_request_id": row.id, "task": task.model_dump(mode="json") if task else None}
+    kept = sa.update(webhooks).where(webhooks.c.id == webhook_id)
+    await at.execute(kept.values(request_id=row.id, response=json.dumps(response)))
+    return Taken(row.id, response, outcome, spent, now - row.created_at)
+
+
+async def _take(
+    at: Connection, budget: Ledger, row: Any, callback: WebhookSuccess | WebhookFailure, now: float
+) -> tuple[str, int]:
+    if callback.status == "failure":
+        await _fail(at, row, callback.error, callback.ai_service_request_id, now)
+        return "failed", 0
+    try:
+        parsed = ParsedTask.model_validate(callback.result)
+    except ValidationError as error:
+        log.error("job=%s: its result is no task: %s", callback.ai_service_request_id, error)
+        why = ErrorInfo(type="invalid_result", message="The AI service gave an answer that is no task.")
+        await _fail(at, row, why, callback.ai_service_request_id, now)
+        return "failed", 0
+    if row.state == FAILED:
+        row = await _reopen(at, budget, row, now)
+    used = sum(call.total_tokens for call in callback.openai_metadata)
+    changed = sa.update(requests).where(requests.c.id == row.id)
+    await at.execute(changed.values(ai_service_request_id=callback.ai_service_request_id))
+    return "done", await _finish(at, row, parsed, used, now)
+
+
+async def _reopen(at: Connection, budget: Ledger, row: Any, now: float) -> Any:
+    """What it held was given back when its failure was told. If there is no room for it any more, it is not charged:
+    an operator has chosen to replay it, not its user.
+    """
+    try:
+        estimate = await at.scalar(sa.select(holds.c.estimate).where(holds.c.id == row.hold_id)) or 0
+        hold = await budget.reserve(at, User(row.tenant_id, row.user_id), estimate, now, row.id)
+    except BudgetExhausted:
+        log.warning("request=%s is replayed beyond the budget of its user, and is not charged", row.id)
+        return row
+    changed = sa.update(requests).where(requests.c.id == row.id)
+    await at.execute(changed.values(hold_id=hold.id, state=QUEUED, error=None, changed_at=now))
+    return await _locked(at, requests.c.id == row.id)
+
+
+async def _finish(at: Connection, row: Any, parsed: ParsedTask, used: int, now: float) -> int:
+    """Returns what was charged."""
+    user = User(row.tenant_id, row.user_id)
+    task_id = await create_task(at, user, row.id, row.natural_language, parsed, now)
+    await create_many_subtasks(at, task_id, [(title, False) for title in parsed.subtasks or ()])
+    is_charged = await ledger.settle(at, row.hold_id, used)
+    changed = sa.update(requests).where(requests.c.id == row.id)
+    await at.execute(changed.values(state=DONE, task_id=task_id, error=None, changed_at=now))
+    return used if is_charged else 0
+
+
+async def _fail(at: Connection, row: Any, error: ErrorInfo, job_id: str, now: float) -> None:
+    """Settles at 0: who got no task pays nothing."""
+    await ledger.settle(at, row.hold_id, 0)
+    told = ErrorInfo(type=error.type, message=error.message, suggestions=error.suggestions)
+    await at.execute(
+        sa.update(requests)
+        .where(requests.c.id == row.id)
+        .values(
+            state=FAILED, ai_service_request_id=job_id, error=told.model_dump_json(exclude_none=True), changed_at=now
+        )
+    )
+
+
+async def _was_accepted(at: Connection, request_id: str, job_id: str, now: float) -> None:
+    """Unless its call-back was faster."""
+    changed = sa.update(requests).where(requests.c.id == request_id, requests.c.state == ASKING)
+    await at.execute(changed.values(state=QUEUED, ai_service_request_id=job_id, changed_at=now))
+
+
+async def _locked(at: Connection, which: sa.ColumnElement[bool]) -> Any:
+    """Until the end of the transaction nobody else changes it."""
+    return (await at.execute(sa.select(requests).where(which).with_for_update())).one_or_none()
+
+
+async def _active(at: Connection, hold_id: str) -> Hold | None:
+    row = (
+        await at.execute(sa.select(holds).where(holds.c.id == hold_id, holds.c.state == ledger.ACTIVE))
+    ).one_or_none()
+    return None if row is None else Hold(row.id, row.estimate, row.window_start)
+
+
+def _request_id(user: User, idempotency_key: str | None) -> str:
+    """The same key of the same user is the same request, also if the process that began it was killed."""
+    if idempotency_key is None:
+        return uuid.uuid4().hex
+    return hashlib.sha256("\0".join((user.tenant_id, user.user_id, idempotency_key)).encode()).hexdigest()[:32]
+
+
+def _of(user: User) -> tuple[sa.ColumnElement[bool], ...]:
+    return requests.c.tenant_id == user.tenant_id, requests.c.user_id == user.user_id
+
+
+def _request(row: Any, task: Task | None, is_running: bool) -> Request:
+    statuses: dict[str, Status] = {DONE: "done", FAILED: "failed"}
+    return Request(
+        id=row.id,
+        status="running" if is_running else statuses.get(row.state, "queued"),
+        natural_language=row.natural_language,
+        created_at=row.created_at,
+        changed_at=row.changed_at,
+        task=task,
+        error=ErrorInfo.model_validate_json(row.error) if row.error else None,
+    )
+
+
+def _tokens(calls: Any) -> int:
+    """What the AI service says that its calls used."""
+    told = [call.get("total_tokens") for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+    return sum(tokens for tokens in told if isinstance(tokens, int) and tokens > 0)

@@ -1,0 +1,96 @@
+"""`make split` as people run it: what it says, that what it says works, and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.module_process import ROOT
+from tests.split import environment
+from tests.waiting import wait_until
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """In a folder for temporary files of its own, so that all that belongs to it is known by its command line."""
+    # the path of a socket of PostgreSQL has room for about 100 characters
+    place = Path(f"/tmp/split-{os.getpid()}-{tmp_path.name[-1]}")
+    place.mkdir()
+    with (tmp_path / "out").open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.split"],
+            cwd=ROOT,
+            env=environment(TMPDIR=str(place)),
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        wait_until(lambda: not left_of(place), 30, "all of it ended with its process")
+        wait_until(lambda: not any(place.iterdir()), 30, "its folders are gone")
+        place.rmdir()
+
+
+def left_of(place: Path) -> list[str]:
+    """The command lines of processes that have to do with this folder."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                is_ours = str(place) in words or str(place) in str((entry / "cwd").readlink())
+            except OSError:
+                continue
+            if is_ours:
+                found.append(words)
+    return found
+
+
+def test_the_split_shape_says_how_it_is_reached_and_ctrl_c_leaves_nothing_behind(
+    running: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    wait_until(lambda: "Ctrl-C ends all of it." in out.read_text() or running.poll() is not None, 120, "it is up")
+    said = out.read_text()
+    lines = [line.split()[0] for line in said.splitlines() if " is up " in line]
+    assert set(lines[:3]) == {"Redis", "PostgreSQL", "RabbitMQ"}, said
+    assert set(lines[3:]) == {"tasks", "ai", "worker"}, said
+    use(said)
+    running.send_signal(signal.SIGINT)
+    assert running.wait(60) == 0
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_it_leaves_nothing_behind_if_it_is_ended_while_it_still_starts(
+    running: subprocess.Popen[bytes], tmp_path: Path, how: signal.Signals
+) -> None:
+    out = tmp_path / "out"
+    wait_until(lambda: "Redis is up" in out.read_text(), 60, "one of its servers is up")
+    running.send_signal(how)
+    assert running.wait(60) == (0 if how is signal.SIGTERM else -signal.SIGKILL)
+
+
+def use(said: str) -> None:
+    """The page is there, and the first of the printed commands, run as it stands, makes a task."""
+    page, key = re.findall(r"The page: +(\S+)\nThe API key: +(\S+)", said)[0]
+    with httpx.Client(trust_env=False, headers={"authorization": f"Bearer {key}"}, timeout=30) as client:
+        assert client.get(page).status_code == 200
+        command = said[said.index("curl -s") : said.index("\n  curl -s", said.index("curl -s") + 1)]
+        done = subprocess.run(["sh", "-c", command], env=environment(), check=True, capture_output=True, text=True)
+        assert "tasks_service_request_id" in done.stdout
+        api = page.removesuffix("/tasks") + "/api/v1/tasks"
+        wait_until(lambda: client.get(api).json()["tasks"], 30, "the task is made")
+        assert client.get(api).json()["tasks"][0]["title"] == "Pay the rent"
