@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from inturn.capabilities.outcome import ErrorInfo
 from inturn.errors import BrokerFull, BrokerUnavailable
 from inturn.jobs.transport import DELIVERY_LIMIT, Delivery
-from inturn.capabilities.outcome import ErrorInfo
 from inturn.testing import MemoryTransport
 from tests.jobs.payloads import payload
 from tests.waiting import until

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from inturn.agents.offline.agent import OfflineAgent
+from inturn.capabilities.outcome import ErrorInfo
 from inturn.errors import BrokerUnavailable
 from inturn.jobs import service as service_module
 from inturn.jobs.callbacks import CallbackMessage, Receiver, receiver_lane
@@ -15,7 +16,6 @@ from inturn.jobs.dead import DeadJobs
 from inturn.jobs.factory import make_service
 from inturn.jobs.record import JobRecord
 from inturn.jobs.transport import DELIVERY_LIMIT, WEBHOOK, Delivery
-from inturn.capabilities.outcome import ErrorInfo
 from inturn.jobs.types import CapabilityJobPayload, JobMessage, lane_of
 from inturn.settings import Settings
 from inturn.testing import ManualClock, MemoryTransport, app_for_tests, drain

@@ -7,8 +7,8 @@ from typing import Any, assert_type
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from inturn.errors import SettingsError
 from inturn.capabilities.outcome import TokenReservation, WebhookCallbackInput, WebhookFailure, WebhookSuccess
+from inturn.errors import SettingsError
 from inturn.jobs.types import (
     AsyncConfig,
     AsyncResult,

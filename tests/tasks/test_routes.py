@@ -209,7 +209,7 @@ async def test_while_a_worker_is_at_it_a_request_is_running(here: World) -> None
     request_id = await here.accepted()
 
     async def is_running() -> bool:
-        return (await here.request(request_id))["status"] == "running"
+        return bool((await here.request(request_id))["status"] == "running")
 
     await until(is_running, 30.0, "it runs")
     assert (await here.budget())["held"] > 0

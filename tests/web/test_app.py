@@ -14,6 +14,7 @@ import redis.asyncio
 from fastapi import FastAPI
 
 from inturn.agents.offline.agent import OfflineAgent
+from inturn.capabilities.outcome import WEBHOOK_PATH
 from inturn.errors import DefinitionError, SettingsError
 from inturn.http.problems import _EVERYWHERE as EVERYWHERE
 from inturn.http.problems import CATALOGUE, SCHEMA

@@ -9,12 +9,12 @@ from typing import Any
 import aio_pika
 import pytest
 
+from inturn.capabilities.outcome import ErrorInfo
 from inturn.errors import BrokerFull, BrokerUnavailable, QueueMismatch
 from inturn.jobs.rabbitmq import consumer as consuming
 from inturn.jobs.rabbitmq.queues import QueueType, rung_name
 from inturn.jobs.rabbitmq.transport import RabbitMQTransport
 from inturn.jobs.transport import DELIVERY_LIMIT, RABBITMQ_DLQ_NAME, RABBITMQ_QUEUE_NAME, Delivery
-from inturn.capabilities.outcome import ErrorInfo
 from tests.jobs.payloads import payload
 from tests.jobs.world import PATIENT_S
 from tests.servers import Broker, free_port
