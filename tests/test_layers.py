@@ -17,8 +17,8 @@ PACKAGE = Path(inturn.__file__).parent
 LAYERS = [
     "cli", "demo", "cli.terminal",
     "web", "testing", "workflows", "visitors", "jobs", "tasks", "capabilities", "database", "http", "agents",
-    "workflows.definition", "sync", "app", "compat", "lanes", "locks", "process", "store", "metrics", "settings", "arguments", "errors",
-    "masking", "printable",
+    "workflows.definition", "sync", "app", "compat", "lanes", "locks", "process", "store", "metrics", "settings",
+    "arguments", "errors", "masking", "printable",
 ]  # fmt: skip
 APPLICATIONS = {"workflows", "visitors", "jobs", "tasks"}
 # the storefront: may import everything, and nothing of ours imports from it but what only users would write
