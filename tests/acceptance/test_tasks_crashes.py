@@ -77,7 +77,6 @@ async def test_tasks_that_is_killed_before_or_after_the_202_of_the_ai_makes_one_
     assert (await desk.budget(user))["spent"] == 3 * 120
 
 
-@pytest.mark.xfail(reason="the repeat reserves anew, so it asks with another hold, and the AI refuses its key: 503")
 async def test_after_an_answer_of_the_ai_that_was_lost_a_repeat_is_the_same_request(split: Split, desk: Desk) -> None:
     user = desk.user()
     ticket = desk.ticket(is_held=True)

@@ -12,7 +12,7 @@ from inturn.capabilities import ParseTaskInput
 from inturn.tasks.ledger import User
 from inturn.tasks.tables import holds, requests, tasks, webhooks
 from tests.http.site import problem
-from tests.jobs.world import VAGUE
+from tests.jobs.world import VAGUE, succeeds
 from tests.tasks.conftest import Open
 from tests.tasks.world import ADA, BOB, ROOT, TEXT, World, failure, success
 from tests.waiting import until
@@ -279,12 +279,46 @@ async def test_a_success_after_a_failure_is_a_replay_and_reserves_anew(waiting: 
     await here.check_books()
 
 
-async def test_a_replay_beyond_the_budget_is_not_charged(waiting: Any) -> None:
-    here, _, hold, job = waiting
+async def test_a_replay_is_charged_also_beyond_the_budget(waiting: Any) -> None:
+    here, request_id, hold, job = waiting
     await here.call_back(failure(hold, job), f"{job}-1")
     await here.client.put("/api/v1/admin/budgets/acme/ada", json={"tokens": 10}, headers=ROOT)
     assert (await here.call_back(success(hold, job), f"{job}-2")).json()["task"]
-    assert (await here.budget())["spent"] == 0
+    budget = await here.budget()
+    assert (budget["spent"], budget["held"], budget["remaining"]) == (120, 0, 0)
+    assert (await here.request(request_id))["status"] == "done"
+    await here.check_books()
+
+
+async def test_a_request_whose_job_is_replayed_is_open_again_and_reserves_anew(here: World) -> None:
+    let_go = asyncio.Event()
+
+    async def refused(request: Any, wire: Any) -> None:
+        await wire.whole(400, {"error": {"message": "no"}})
+
+    async def held(request: Any, wire: Any) -> None:
+        await let_go.wait()
+        await succeeds(request, wire)
+
+    here.provider.script = refused
+    request_id = await here.accepted()
+    failed = await here.ended(request_id)
+    assert (failed["status"], failed["error"]["type"]) == ("failed", "agent_rejected")
+    assert (await here.budget())["held"] == 0
+    (row,) = await here.rows(requests)
+    here.provider.script = held
+    place = f"/api/v1/admin/jobs/dead/{row.ai_service_request_id}/replay"
+    assert (await here.client.post(place, headers=ROOT)).json() == {"replayed": 1}
+
+    async def is_running() -> bool:
+        return bool((await here.request(request_id))["status"] == "running")
+
+    await until(is_running, 30.0, "it runs again")
+    assert "error" not in await here.request(request_id)
+    assert (await here.budget())["held"] == (await here.rows(holds))[0].estimate > 0
+    let_go.set()
+    assert (await here.ended(request_id))["task"]["title"] == "Pay the rent"
+    assert (await here.budget())["spent"] == 120
     await here.check_books()
 
 

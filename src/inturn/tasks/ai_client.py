@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import BaseModel, ValidationError
+
 from inturn.capabilities.outcome import TokenReservation
 from inturn.errors import MissingExtra
 from inturn.http import request_id
@@ -25,6 +27,9 @@ SYNC_S = 600.0
 STATUS_S = 2.0
 PATH = "/api/v1/capabilities/parse-task"
 _JOB = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_MAY_RUN = {"still-running", "other-payload", "not-replayable", "response-expired"}
+"""The AI service knows the key: an earlier request with it may have been accepted."""
+_DOES_NOT_RUN = {"broker-unavailable", "store-unavailable", "turn-lost", "no-webhook-secret"}
 
 
 class NotAccepted(Exception):
@@ -34,6 +39,17 @@ class NotAccepted(Exception):
         super().__init__(str(problem))
         self.problem = problem
         self.is_certain = is_certain
+
+
+class JobStatus(BaseModel):
+    """`run`: 1, and one more for each time that it was replayed."""
+
+    status: str
+    run: int = 1
+
+    @property
+    def is_open(self) -> bool:
+        return self.status in ("queued", "running", "attempt")
 
 
 class AiClient:
@@ -75,13 +91,13 @@ class AiClient:
             return told
         raise _refused(status, told)
 
-    async def is_running(self, job_id: str) -> bool:
-        """Whether a worker is at it. If that cannot be found out: no."""
+    async def job(self, job_id: str) -> JobStatus | None:
+        """How far a job is. `None` if that cannot be found out."""
         try:
             response = await self._http().get(f"/api/v1/jobs/{job_id}", headers=self._sent(), timeout=STATUS_S)
-            return response.status_code == 200 and response.json().get("status") == "running"
-        except (httpx2.HTTPError, ValueError, AttributeError, OSError):
-            return False
+            return JobStatus.model_validate_json(response.content) if response.status_code == 200 else None
+        except (httpx2.HTTPError, ValidationError, OSError):
+            return None
 
     async def aclose(self) -> None:
         client, self._client = self._client, None
@@ -138,7 +154,8 @@ def _refused(status: int, told: Mapping[str, Any]) -> NotAccepted:
     if status == 422 and code == "invalid-request":
         detail = told.get("detail")
         return NotAccepted(Problem("invalid-request", detail if isinstance(detail, str) else ""), is_certain=True)
-    is_unknown = status >= 500 and code not in ("broker-unavailable", "store-unavailable", "mailbox-full", "turn-lost")
     if code == "agent-timeout":
         return NotAccepted(Problem("ai-unavailable", "The AI service did not finish in time."), is_certain=True)
-    return NotAccepted(Problem("ai-unavailable", _UNKNOWN if is_unknown else ""), is_certain=not is_unknown)
+    if status == 202 or code in _MAY_RUN or (status >= 500 and code not in _DOES_NOT_RUN):
+        return NotAccepted(Problem("ai-unavailable", _UNKNOWN), is_certain=False)
+    return NotAccepted(Problem("ai-unavailable"), is_certain=True)

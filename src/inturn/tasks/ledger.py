@@ -1,9 +1,10 @@
 """The ledger of tokens: what each user may use in a window, what is spent, and what is held for requests under way.
 
-    reserve ──▶ active ──settle──▶ settled      held -= estimate, spent += used
-                  │  └──release──▶ released     held -= estimate
-                  └──expire──────▶ expired      held -= estimate
-    released, expired ──settle──▶ settled       spent += used: the tokens were used after all
+    reserve ──▶ active ──settle──▶ settled           held -= estimate, spent += used
+                  │  └──release──▶ released          held -= estimate
+                  └──expire──────▶ expired           held -= estimate
+    released, expired ──settle─────────▶ settled     spent += used: the tokens were used after all
+    released, expired ──reserve_again──▶ active      held += estimate, in the window that runs now
 
 Each arrow is a compare-and-set on the state of the hold, in the transaction of whoever takes it: it happens once. A
 hold is charged to the window in which it was reserved. Every function runs inside its caller's transaction.
@@ -71,15 +72,11 @@ class Ledger:
     def window_of(self, now: float) -> int:
         return math.floor(now) // self.window_s * self.window_s
 
-    async def reserve(self, at: Connection, user: User, estimate: int, now: float, request_id: str = "") -> Hold:
-        """Raises `BudgetExhausted` if it does not fit."""
-        start = self.window_of(now)
-        if not await _hold(at, user, start, estimate):
-            # the first request of a window; or what is held for others may have expired
-            await self._begin_window(at, user, start)
-            await self.expire(at, now, user)
-            if not await _hold(at, user, start, estimate):
-                raise self._exhausted(await self.budget(at, user, now), estimate, now)
+    async def reserve(
+        self, at: Connection, user: User, estimate: int, now: float, request_id: str = "", *, may_exceed: bool = False
+    ) -> Hold:
+        """Raises `BudgetExhausted` if it does not fit. `may_exceed`: it is reserved all the same."""
+        start = await self._make_room(at, user, estimate, now, may_exceed)
         hold = Hold(uuid.uuid4().hex, estimate, start)
         await at.execute(
             sa.insert(holds).values(
@@ -88,6 +85,29 @@ class Ledger:
             )
         )  # fmt: skip
         return hold
+
+    async def reserve_again(self, at: Connection, hold_id: str, now: float) -> Hold:
+        """The same hold, for a request that is repeated, with all of its time. What was given back must fit again:
+        raises `BudgetExhausted`.
+        """
+        row = (await at.execute(sa.select(holds).where(holds.c.id == hold_id).with_for_update())).one()
+        start = row.window_start
+        if row.state != ACTIVE:
+            start = await self._make_room(at, User(row.tenant_id, row.user_id), row.estimate, now)
+        again = sa.update(holds).where(holds.c.id == hold_id)
+        await at.execute(again.values(state=ACTIVE, window_start=start, expires_at=now + self.hold_ttl_s))
+        return Hold(hold_id, row.estimate, start)
+
+    async def _make_room(self, at: Connection, user: User, estimate: int, now: float, may_exceed: bool = False) -> int:
+        """Returns the start of the window in which it is held."""
+        start = self.window_of(now)
+        if not await _hold(at, user, start, estimate):
+            # the first request of a window; or what is held for others may have expired
+            await self._begin_window(at, user, start)
+            await self.expire(at, now, user)
+            if not await _hold(at, user, start, estimate, may_exceed):
+                raise self._exhausted(await self.budget(at, user, now), estimate, now)
+        return start
 
     async def budget(self, at: Connection, user: User, now: float) -> Budget:
         start = self.window_of(now)
@@ -151,8 +171,8 @@ async def release(at: Connection, hold_id: str) -> bool:
     return await _leave(at, hold_id, (ACTIVE,), RELEASED, 0) is not None
 
 
-async def _hold(at: Connection, user: User, start: int, estimate: int) -> bool:
-    fits = windows.c.spent + windows.c.held + estimate <= windows.c.tokens
+async def _hold(at: Connection, user: User, start: int, estimate: int, may_exceed: bool = False) -> bool:
+    fits = sa.true() if may_exceed else windows.c.spent + windows.c.held + estimate <= windows.c.tokens
     done = await at.execute(sa.update(windows).where(_is(user, start), fits).values(held=windows.c.held + estimate))
     return done.rowcount == 1
 

@@ -37,9 +37,9 @@ from inturn.errors import (
 )
 from inturn.http.problems import Problem
 from inturn.tasks import ledger
-from inturn.tasks.ai_client import AiClient, NotAccepted
-from inturn.tasks.ledger import Budget, Hold, Ledger, User, insert_once
-from inturn.tasks.tables import holds, requests, webhooks, windows
+from inturn.tasks.ai_client import AiClient, JobStatus, NotAccepted
+from inturn.tasks.ledger import Budget, Ledger, User, insert_once
+from inturn.tasks.tables import holds, requests, webhooks
 from inturn.tasks.tasks import Task, change_task, create_many_subtasks, create_task, delete_task, find_task_by_id
 
 log = logging.getLogger("inturn.tasks")
@@ -118,12 +118,9 @@ class TasksService:
             )
         request_id = _request_id(user, idempotency_key)
         log.info("Create task (async) - starting request=%s", request_id)
-        hold = await self._begin(user, request_id, given)
-        if hold is None:  # it is known, and was accepted
+        reservation = await self._begin(user, request_id, given)
+        if reservation is None:  # it is known, and was accepted
             return request_id
-        reservation = TokenReservation(
-            tokens_reserved=hold.estimate, window_start_timestamp=hold.window_start, hold_id=hold.id
-        )
         # if we are killed here, the hold expires; or the client repeats, and the same job is asked for
         try:
             job_id = await self.ai.ask(
@@ -131,38 +128,40 @@ class TasksService:
                 callback_url=self._callback_url, user_id=user.user_id, hold=reservation,
             )  # fmt: skip
         except NotAccepted as refused:
-            await self._give_back(request_id, hold, is_certain=refused.is_certain)
+            await self._give_back(request_id, is_certain=refused.is_certain)
             raise refused.problem from refused
         except BaseException:  # cancelled, say: nobody knows whether it was asked
-            await asyncio.shield(self._give_back(request_id, hold, is_certain=False))
+            await asyncio.shield(self._give_back(request_id, is_certain=False))
             raise
         # if we are killed here, the job runs, and its call-back finds the request as it is
-        await self.database.transaction(lambda at: _was_accepted(at, request_id, job_id, self.now()))
+        try:
+            await self.database.transaction(lambda at: _was_accepted(at, request_id, job_id, self.now()))
+        except DatabaseUnavailable as error:  # both services have it: to repeat it now would make another one
+            log.warning("request=%s: that it is queued could not be written down: %s", request_id, error)
         log.info("Create task (async) - succeeded request=%s job=%s", request_id, job_id)
         return request_id
 
     async def create_now(self, user: User, given: ParseTaskInput) -> Task:
         """Waits for the AI service, and returns the task. Raises as `create` does."""
         request_id = _request_id(user, None)
-        hold = await self._begin(user, request_id, given)
-        assert hold is not None, "its id is new"
+        await self._begin(user, request_id, given)
         try:
             told = await self.ai.ask_and_wait(given.natural_language, given.time_zone)
             parsed, used = ParsedTask.model_validate(told.get("result")), _tokens(told.get("openai_metadata"))
         except NotAccepted as refused:
-            await self._give_back(request_id, hold, is_certain=True)
+            await self._give_back(request_id, is_certain=True)
             raise refused.problem from refused
         except ValidationError as error:
-            await self._give_back(request_id, hold, is_certain=True)
+            await self._give_back(request_id, is_certain=True)
             raise Problem("ai-unavailable", "The AI service gave an answer that is no task.") from error
         except BaseException:
-            await asyncio.shield(self._give_back(request_id, hold, is_certain=True))
+            await asyncio.shield(self._give_back(request_id, is_certain=True))
             raise
 
         async def finish(at: Connection) -> Task:
             row = await _locked(at, requests.c.id == request_id)
             if row.state != DONE:  # else the first try of this was committed
-                await _finish(at, row, parsed, used, self.now())
+                await _finish(at, self.ledger, row, parsed, used, self.now())
             task_id = await at.scalar(sa.select(requests.c.task_id).where(requests.c.id == request_id))
             found = await find_task_by_id(at, user, str(task_id))
             assert found is not None, "it was just made"
@@ -172,12 +171,15 @@ class TasksService:
         self._count("done", used, self.now() - task.created_at)
         return task
 
-    async def _begin(self, user: User, request_id: str, given: ParseTaskInput) -> Hold | None:
-        """Reserves, and writes the request down. `None`: it was accepted before."""
+    async def _begin(self, user: User, request_id: str, given: ParseTaskInput) -> TokenReservation | None:
+        """Reserves, and writes the request down. `None`: it was accepted before.
+
+        What the AI service is told of a request is the same for each repeat: else it would refuse its key.
+        """
         estimate = self._tokens_of(given)
 
-        async def begin(at: Connection) -> Hold | None:
-            now = self.now()
+        async def begin(at: Connection) -> TokenReservation | None:
+            now = created_at = self.now()
             values = {
                 "tenant_id": user.tenant_id, "user_id": user.user_id, "natural_language": given.natural_language,
                 "time_zone": given.time_zone, "state": ASKING, "hold_id": "", "created_at": now, "changed_at": now,
@@ -188,13 +190,17 @@ class TasksService:
                     raise Problem("other-payload")
                 if row.state in (QUEUED, DONE, FAILED):
                     return None
-                held = await _active(at, row.hold_id)
-                if held is not None:
-                    return held
-            hold = await self.ledger.reserve(at, user, estimate, now, request_id)
+                created_at = row.created_at
+                hold = await self.ledger.reserve_again(at, row.hold_id, now)
+            else:
+                hold = await self.ledger.reserve(at, user, estimate, now, request_id)
             changed = sa.update(requests).where(requests.c.id == request_id)
             await at.execute(changed.values(hold_id=hold.id, state=ASKING, changed_at=now))
-            return hold
+            return TokenReservation(
+                tokens_reserved=hold.estimate,
+                window_start_timestamp=self.ledger.window_of(created_at),
+                hold_id=hold.id,
+            )
 
         try:
             return await self.database.transaction(begin)
@@ -208,13 +214,15 @@ class TasksService:
         except UnknownCapability:
             return self._estimate
 
-    async def _give_back(self, request_id: str, hold: Hold, *, is_certain: bool) -> None:
+    async def _give_back(self, request_id: str, *, is_certain: bool) -> None:
         """If the AI service may have the job all the same, its call-back still finds the request."""
 
         async def give_back(at: Connection) -> None:
             row = await _locked(at, requests.c.id == request_id)
-            await ledger.release(at, hold.id)
-            if is_certain and row.state == ASKING:
+            if row.state != ASKING:  # its call-back was faster, or a repeat was accepted
+                return
+            await ledger.release(at, row.hold_id)
+            if is_certain:
                 changed = sa.update(requests).where(requests.c.id == request_id)
                 await at.execute(changed.values(state=REFUSED, changed_at=self.now()))
 
@@ -260,8 +268,12 @@ class TasksService:
             return row, await find_task_by_id(at, user, row.task_id) if row.task_id else None
 
         row, task = await self.database.transaction(look)
-        is_running = row.state == QUEUED and await self.ai.is_running(row.ai_service_request_id)
-        return _request(row, task, is_running)
+        if row.state == QUEUED or _may_be_replayed(row):
+            job = await self.ai.job(row.ai_service_request_id)
+            if row.state == FAILED and job is not None and job.is_open:
+                row = await self.database.transaction(lambda at: _open_again(at, self.ledger, row, job, self.now()))
+            return _request(row, task, row.state == QUEUED and job is not None and job.status == "running")
+        return _request(row, task)
 
     async def requests(self, user: User, states: tuple[str, ...], limit: int) -> list[Request]:
         """The newest first, without asking what runs."""
@@ -270,8 +282,7 @@ class TasksService:
             query = sa.select(requests).where(*_of(user), requests.c.state.in_(states))
             rows = (await at.execute(query.order_by(requests.c.created_at.desc(), requests.c.id).limit(limit))).all()
             return [
-                _request(row, await find_task_by_id(at, user, row.task_id) if row.task_id else None, False)
-                for row in rows
+                _request(row, await find_task_by_id(at, user, row.task_id) if row.task_id else None) for row in rows
             ]
 
         return await self.database.transaction(look)
@@ -331,27 +342,31 @@ class TasksService:
     async def sweep(self) -> None:
         """Lets holds expire, ends requests that no call-back has ended, and forgets old ids."""
 
-        async def expire(at: Connection) -> tuple[int, int]:
-            gone = await self.ledger.expire(at, self.now())
-            held = await at.scalar(sa.select(sa.func.coalesce(sa.func.sum(windows.c.held), 0)))
-            return len(gone), int(held or 0)
+        async def expire(at: Connection) -> int:
+            return len(await self.ledger.expire(at, self.now()))
 
-        async def end(at: Connection) -> None:
-            now = self.now()
+        async def end(at: Connection) -> tuple[int, int]:
+            now, ended = self.now(), 0
             old = {ASKING: now - self.ledger.hold_ttl_s, QUEUED: now - GIVEN_UP_S}
             for state, before in old.items():
                 why = ErrorInfo(type="no_answer", message="The AI service has not answered. Please try again.")
-                await at.execute(
+                given_up = await at.execute(
                     sa.update(requests)
                     .where(requests.c.state == state, requests.c.changed_at < before)
                     .values(state=FAILED, error=why.model_dump_json(exclude_none=True), changed_at=now)
                 )
+                ended += given_up.rowcount
             await at.execute(sa.delete(webhooks).where(webhooks.c.received_at < now - KEPT_S))
+            held = await at.scalar(sa.select(sa.func.sum(holds.c.estimate)).where(holds.c.state == ledger.ACTIVE))
+            return ended, int(held or 0)
 
-        expired, held = await self.database.transaction(expire)
-        metrics.budget_holds_expired.inc(expired)
+        expired = ledger.MAX_AT_ONCE
+        while expired == ledger.MAX_AT_ONCE:
+            expired = await self.database.transaction(expire)
+            metrics.budget_holds_expired.inc(expired)
+        ended, held = await self.database.transaction(end)
+        metrics.task_requests.labels("failed").inc(ended)
         metrics.budget_tokens_held.set(held)
-        await self.database.transaction(end)
 
     async def start(self) -> None:
         """Opens the database. Raises `DatabaseOutdated`; if it is away, requests get 503 until it is back."""
@@ -389,7 +404,7 @@ async def handle_webhook_callback(
     """Takes a call-back whose signature was verified, in one transaction with all that follows from it.
 
     `done` is final: whatever comes later, in whatever order, changes nothing. A success after a failure is a job that
-    was replayed: the request is open again, with a reservation of its own.
+    was replayed: its tokens are reserved anew, and charged.
     """
     if not await insert_once(at, webhooks, id=webhook_id, request_id="", response="", received_at=now):
         known = (await at.execute(sa.select(webhooks).where(webhooks.c.id == webhook_id))).one()
@@ -429,38 +444,43 @@ async def _take(
         why = ErrorInfo(type="invalid_result", message="The AI service gave an answer that is no task.")
         await _fail(at, row, why, callback.ai_service_request_id, now)
         return "failed", 0
-    if row.state == FAILED:
-        row = await _reopen(at, budget, row, now)
     used = sum(call.total_tokens for call in callback.openai_metadata)
     changed = sa.update(requests).where(requests.c.id == row.id)
     await at.execute(changed.values(ai_service_request_id=callback.ai_service_request_id))
-    return "done", await _finish(at, row, parsed, used, now)
+    await _finish(at, budget, row, parsed, used, now)
+    return "done", used
 
 
-async def _reopen(at: Connection, budget: Ledger, row: Any, now: float) -> Any:
-    """What it held was given back when its failure was told. If there is no room for it any more, it is not charged:
-    an operator has chosen to replay it, not its user.
-    """
-    try:
-        estimate = await at.scalar(sa.select(holds.c.estimate).where(holds.c.id == row.hold_id)) or 0
-        hold = await budget.reserve(at, User(row.tenant_id, row.user_id), estimate, now, row.id)
-    except BudgetExhausted:
-        log.warning("request=%s is replayed beyond the budget of its user, and is not charged", row.id)
-        return row
+async def _finish(at: Connection, budget: Ledger, row: Any, parsed: ParsedTask, used: int, now: float) -> None:
+    user, hold_id = User(row.tenant_id, row.user_id), row.hold_id
+    task_id = await create_task(at, user, row.id, row.natural_language, parsed, now)
+    await create_many_subtasks(at, task_id, [(title, False) for title in parsed.subtasks or ()])
+    if not await ledger.settle(at, hold_id, used):  # its failure was told, and its job was replayed
+        hold_id = await _hold_anew(at, budget, row, now)
+        await ledger.settle(at, hold_id, used)
     changed = sa.update(requests).where(requests.c.id == row.id)
-    await at.execute(changed.values(hold_id=hold.id, state=QUEUED, error=None, changed_at=now))
+    await at.execute(changed.values(state=DONE, task_id=task_id, hold_id=hold_id, error=None, changed_at=now))
+
+
+async def _open_again(at: Connection, budget: Ledger, row: Any, job: JobStatus, now: float) -> Any:
+    """If the job of a request that had failed is being replayed, unless its call-back was faster."""
+    found = await _locked(at, requests.c.id == row.id)
+    told = await at.scalar(sa.select(sa.func.count()).select_from(webhooks).where(webhooks.c.request_id == row.id))
+    # each run calls back once
+    if (found.state, found.changed_at) != (row.state, row.changed_at) or not 0 < (told or 0) < job.run:
+        return found
+    hold_id = await _hold_anew(at, budget, found, now)
+    changed = sa.update(requests).where(requests.c.id == row.id)
+    await at.execute(changed.values(hold_id=hold_id, state=QUEUED, error=None, changed_at=now))
     return await _locked(at, requests.c.id == row.id)
 
 
-async def _finish(at: Connection, row: Any, parsed: ParsedTask, used: int, now: float) -> int:
-    """Returns what was charged."""
-    user = User(row.tenant_id, row.user_id)
-    task_id = await create_task(at, user, row.id, row.natural_language, parsed, now)
-    await create_many_subtasks(at, task_id, [(title, False) for title in parsed.subtasks or ()])
-    is_charged = await ledger.settle(at, row.hold_id, used)
-    changed = sa.update(requests).where(requests.c.id == row.id)
-    await at.execute(changed.values(state=DONE, task_id=task_id, error=None, changed_at=now))
-    return used if is_charged else 0
+async def _hold_anew(at: Connection, budget: Ledger, row: Any, now: float) -> str:
+    """For a job that is replayed. An operator has decided that, not the user, so it may pass the limit: the tokens are
+    used in any case, and the ledger says so.
+    """
+    estimate = await at.scalar(sa.select(holds.c.estimate).where(holds.c.id == row.hold_id)) or 0
+    return (await budget.reserve(at, User(row.tenant_id, row.user_id), estimate, now, row.id, may_exceed=True)).id
 
 
 async def _fail(at: Connection, row: Any, error: ErrorInfo, job_id: str, now: float) -> None:
@@ -477,21 +497,14 @@ async def _fail(at: Connection, row: Any, error: ErrorInfo, job_id: str, now: fl
 
 
 async def _was_accepted(at: Connection, request_id: str, job_id: str, now: float) -> None:
-    """Unless its call-back was faster."""
-    changed = sa.update(requests).where(requests.c.id == request_id, requests.c.state == ASKING)
+    """Unless its call-back was faster. Of two repeats at once, one may have been refused."""
+    changed = sa.update(requests).where(requests.c.id == request_id, requests.c.state.in_((ASKING, REFUSED)))
     await at.execute(changed.values(state=QUEUED, ai_service_request_id=job_id, changed_at=now))
 
 
 async def _locked(at: Connection, which: sa.ColumnElement[bool]) -> Any:
     """Until the end of the transaction nobody else changes it."""
     return (await at.execute(sa.select(requests).where(which).with_for_update())).one_or_none()
-
-
-async def _active(at: Connection, hold_id: str) -> Hold | None:
-    row = (
-        await at.execute(sa.select(holds).where(holds.c.id == hold_id, holds.c.state == ledger.ACTIVE))
-    ).one_or_none()
-    return None if row is None else Hold(row.id, row.estimate, row.window_start)
 
 
 def _request_id(user: User, idempotency_key: str | None) -> str:
@@ -505,7 +518,7 @@ def _of(user: User) -> tuple[sa.ColumnElement[bool], ...]:
     return requests.c.tenant_id == user.tenant_id, requests.c.user_id == user.user_id
 
 
-def _request(row: Any, task: Task | None, is_running: bool) -> Request:
+def _request(row: Any, task: Task | None, is_running: bool = False) -> Request:
     statuses: dict[str, Status] = {DONE: "done", FAILED: "failed"}
     return Request(
         id=row.id,
@@ -516,6 +529,13 @@ def _request(row: Any, task: Task | None, is_running: bool) -> Request:
         task=task,
         error=ErrorInfo.model_validate_json(row.error) if row.error else None,
     )
+
+
+def _may_be_replayed(row: Any) -> bool:
+    """What is vague stays vague. Anything else may have become a dead letter of the AI service."""
+    if row.state != FAILED or row.ai_service_request_id is None:
+        return False
+    return ErrorInfo.model_validate_json(row.error).type != "vague_input"
 
 
 def _tokens(calls: Any) -> int:

@@ -99,4 +99,5 @@ webhooks = sa.Table(
     sa.Column("response", sa.Text, nullable=False),
     sa.Column("received_at", sa.Double, nullable=False),
     sa.Index("received_webhooks_by_age", "received_at"),
+    sa.Index("received_webhooks_by_request", "request_id"),
 )

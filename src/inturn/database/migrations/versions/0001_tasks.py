@@ -95,6 +95,7 @@ def upgrade() -> None:
         sa.Column("received_at", sa.Double, nullable=False),
     )
     op.create_index("received_webhooks_by_age", "received_webhooks", ["received_at"])
+    op.create_index("received_webhooks_by_request", "received_webhooks", ["request_id"])
 
 
 def downgrade() -> None:
