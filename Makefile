@@ -120,7 +120,7 @@ COMPILE = $(UV) pip compile --no-config --quiet --universal --python-version 3.1
 
 lock: ## Pin the newest versions anew in both locks (needs uv).
 	@$(COMPILE) --upgrade --extra all --group dev pyproject.toml -o requirements-dev.lock
-	@$(COMPILE) --constraint requirements-dev.lock --extra server --extra tasks --extra redis --extra rabbitmq --extra openai --group build \
+	@$(COMPILE) --constraint requirements-dev.lock --extra server --extra tasks --extra postgres --extra redis --extra rabbitmq --extra openai --group build \
 	    pyproject.toml -o requirements.lock
 
 clean: ## Remove everything that can be made again.
