@@ -110,6 +110,8 @@ class TestASentence:
         tasks.reload()
         expect(tasks.requests).to_have_count(1)
         expect(tasks.requests).to_contain_text(RENT)
+        # the reload may have been faster than the sentence: another tab finds what the server has
+        expect(tasks.requests).to_have_attribute("data-state", "running")
         other = TasksPage(tasks.page.context.new_page(), tasks.server).open()
         expect(other.requests).to_contain_text(RENT)
         agent.open()
