@@ -11,10 +11,12 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from inturn.capabilities.parse_task.models import MAX_TEXT
+from inturn.tasks.bodies import MAX_SUBTASKS
 from inturn.web.pages import FOLDER
 from tests.browser import measures
 from tests.browser.chat_server import ChatServer
 from tests.browser.conftest import Watch
+from tests.browser.held_network import until_held
 from tests.browser.tasks_page import GatedTasks, TasksPage
 
 KEY = "a-key-of-sixteen-or-more"
@@ -63,7 +65,7 @@ class TestASentence:
         agent.hold()
         request = tasks.write(RENT)
         expect(request).to_have_attribute("data-state", "running")
-        expect(tasks.page.get_by_role("status")).to_have_text(f"Running …: {RENT}")
+        expect(tasks.page.get_by_role("status")).to_have_text(f"Running: {RENT}")
         agent.open()
         card = tasks.card("Pay the rent")
         expect(card).to_contain_text("Finance")
@@ -108,6 +110,8 @@ class TestASentence:
         tasks.reload()
         expect(tasks.requests).to_have_count(1)
         expect(tasks.requests).to_contain_text(RENT)
+        # the reload may have been faster than the sentence: another tab finds what the server has
+        expect(tasks.requests).to_have_attribute("data-state", "running")
         other = TasksPage(tasks.page.context.new_page(), tasks.server).open()
         expect(other.requests).to_contain_text(RENT)
         agent.open()
@@ -171,6 +175,54 @@ class TestABrokenConnection:
         server.stop()
         server.start()
         expect(tasks.card("Pay the rent")).to_be_visible()
+
+    def test_a_request_is_followed_again_when_its_events_can_be_had_again(
+        self, tasks: TasksPage, agent: GatedTasks
+    ) -> None:
+        tasks.page.route("**/api/v1/requests/**", lambda route: route.abort())
+        agent.hold()
+        request = tasks.write(RENT)
+        expect(request).to_contain_text("The connection broke. Looking again")
+        tasks.page.unroute("**/api/v1/requests/**")
+        expect(request).to_have_attribute("data-state", "running")
+        expect(request).to_contain_text("Running")
+        agent.open()
+        expect(tasks.card("Pay the rent")).to_be_visible()
+
+    def test_a_sentence_that_was_given_up_is_tried_again_under_its_key(self, tasks: TasksPage) -> None:
+        """Its answer may have been lost: under another key it might become a second task."""
+        keys: list[str] = []
+
+        def refuse(route: Route) -> None:
+            if route.request.method != "POST":
+                route.continue_()
+                return
+            keys.append(route.request.headers["idempotency-key"])
+            away = {"code": "ai-unavailable", "title": "The AI service is away.", "retry_after": 0.01}
+            route.fulfill(status=503, json=away)
+
+        tasks.page.route("**/api/v1/tasks", refuse)
+        request = tasks.write(RENT)
+        expect(request).to_have_attribute("data-state", "refused")
+        tasks.page.unroute("**/api/v1/tasks")
+        tasks.page.on(
+            "request", lambda sent: keys.append(sent.headers["idempotency-key"]) if sent.method == "POST" else None
+        )
+        request.get_by_role("button", name="Try again").click()
+        expect(tasks.field).to_be_focused()
+        expect(tasks.card("Pay the rent")).to_be_visible()
+        assert len(keys) > 2
+        assert len(set(keys)) == 1
+
+    def test_a_list_that_is_slow_to_come_says_so(self, tasks: TasksPage) -> None:
+        held: list[Route] = []
+        tasks.page.route("**/api/v1/tasks?*", lambda route: held.append(route))
+        tasks.page.reload()
+        expect(tasks.page.get_by_text("Loading …")).to_be_visible()
+        expect(tasks.page.get_by_text("Nothing to do.")).to_be_hidden()
+        until_held(tasks.page, held).continue_()
+        expect(tasks.page.get_by_text("Nothing to do.")).to_be_visible()
+        expect(tasks.page.get_by_text("Loading …")).to_be_hidden()
 
     def test_what_cannot_be_saved_is_told_and_shown_as_it_was(self, tasks: TasksPage) -> None:
         card = tasks.add(RENT, "Pay the rent")
@@ -260,6 +312,71 @@ class TestATask:
         form.get_by_role("button", name="Save").click()
         expect(form).to_contain_text("A task needs a title.")
 
+    def test_an_edit_does_not_undo_a_tick_that_is_still_being_saved(self, tasks: TasksPage) -> None:
+        card = tasks.add(PARTY, "Plan the party")
+        held: list[Route] = []
+
+        def hold(route: Route) -> None:
+            if held or route.request.method != "PATCH":
+                route.continue_()
+            else:
+                held.append(route)
+
+        tasks.page.route("**/api/v1/tasks/*", hold)
+        card.get_by_role("checkbox", name="Book a room").click()
+        tick = until_held(tasks.page, held)
+        form = tasks.edit("Plan the party")
+        form.get_by_role("button", name="Remove subtask Buy a cake").click()
+        form.get_by_role("button", name="Save").click()
+        expect(form).to_have_attribute("aria-busy", "true")
+        tick.continue_()
+        expect(form).to_be_hidden()
+        for _ in range(2):
+            expect(card.get_by_role("checkbox")).to_have_count(3)
+            expect(card.get_by_role("checkbox", name="Book a room")).to_be_checked()
+            tasks.reload()
+
+    def test_a_tick_keeps_and_shows_what_another_tab_has_changed(self, tasks: TasksPage) -> None:
+        card = tasks.add(PARTY, "Plan the party")
+        other = TasksPage(tasks.page.context.new_page(), tasks.server).open()
+        form = other.edit("Plan the party")
+        form.get_by_label("Title").fill("Plan the wedding")
+        form.get_by_role("button", name="Add subtask").click()
+        other.page.keyboard.type("Find a band")
+        form.get_by_role("button", name="Save").click()
+        expect(other.card("Plan the wedding")).to_be_visible()
+        card.get_by_role("checkbox", name="Buy a cake").check()
+        card = tasks.card("Plan the wedding")
+        expect(card.get_by_role("checkbox", name="Buy a cake")).to_be_focused()
+        for _ in range(2):
+            steps = card.get_by_role("list", name="Subtasks").get_by_role("listitem")
+            expect(steps).to_have_text(["Book a room", "Invite people", "Buy a cake", "Find a band"])
+            expect(card.get_by_role("checkbox", name="Buy a cake")).to_be_checked()
+            tasks.reload()
+
+    def test_it_stays_while_it_is_edited_whatever_the_list_is_asked_for(self, tasks: TasksPage) -> None:
+        tasks.add(PARTY, "Plan the party")
+        tasks.add(RENT, "Pay the rent")
+        form = tasks.edit("Pay the rent")
+        form.get_by_label("Title").fill("Pay all of the rent")
+        tasks.show("Done")
+        expect(tasks.card("Plan the party")).to_have_count(0)
+        expect(form.get_by_label("Title")).to_have_value("Pay all of the rent")
+        form.get_by_role("button", name="Save").click()
+        expect(tasks.card("Pay all of the rent")).to_be_visible()
+
+    def test_it_has_no_more_subtasks_than_the_server_takes(self, tasks: TasksPage) -> None:
+        tasks.add(RENT, "Pay the rent")
+        (found,) = tasks.page.request.get(f"{tasks.server.url}/api/v1/tasks").json()["tasks"]
+        steps = [{"title": f"Step {number}"} for number in range(MAX_SUBTASKS)]
+        changed = tasks.page.request.patch(f"{tasks.server.url}/api/v1/tasks/{found['id']}", data={"subtasks": steps})
+        assert changed.status == 200, changed.text()
+        tasks.reload()
+        form = tasks.edit("Pay the rent")
+        form.get_by_role("button", name="Add subtask").click()
+        expect(form.get_by_role("alert")).to_have_text(f"A task has at most {MAX_SUBTASKS} subtasks.")
+        expect(form.get_by_label("Subtask", exact=True)).to_have_count(MAX_SUBTASKS)
+
     def test_it_is_deleted_once_that_is_confirmed(self, tasks: TasksPage) -> None:
         tasks.add(PARTY, "Plan the party")
         card = tasks.add(RENT, "Pay the rent")
@@ -331,6 +448,19 @@ class TestTheBudget:
         expect(request).to_contain_text(re.compile(r"budget is used up\. It resets .*at \d\d:\d\d, in about \d+ "))
         expect(request.get_by_role("button", name="Try again")).to_be_visible()
         expect(tasks.page.get_by_role("status")).to_contain_text("It resets")
+        tasks.reload()
+        expect(request).to_have_attribute("data-state", "refused")
+        request.get_by_role("button", name="Dismiss").click()
+        tasks.reload()
+        expect(tasks.requests).to_have_count(0)
+
+    def test_the_bar_of_a_budget_of_nothing_is_full(self, tasks: TasksPage) -> None:
+        told = {"limit": 0, "spent": 0, "held": 900, "remaining": 0, "window_start": 0, "resets_at": 4_000_000_000}
+        tasks.page.route("**/api/v1/budget", lambda route: route.fulfill(json=told))
+        tasks.reload()
+        expect(tasks.budget).to_have_attribute("data-level", "low")
+        shares = "['spent', 'held'].map((name) => document.getElementById(`budget-${name}`).style.inlineSize)"
+        assert tasks.page.evaluate(shares) == ["100%", "0%"]
 
 
 class TestWithKeys:
@@ -356,6 +486,25 @@ class TestWithKeys:
         tasks.reload()
         expect(tasks.card("Pay the rent")).to_be_visible()
         assert KEY not in page.url
+
+    def test_a_key_that_is_withdrawn_is_asked_for_again_and_nothing_is_lost(
+        self, page: Page, server: ChatServer, agent: GatedTasks, watch: Watch
+    ) -> None:
+        watch.is_refusal_expected = True
+        page.goto(f"{server.url}/tasks")
+        tasks = TasksPage(page, server)
+        dialog = page.get_by_role("dialog", name="This server needs an API key")
+        key = dialog.get_by_label("API key", exact=True)
+        key.fill(KEY)
+        key.press("Enter")
+        expect(tasks.budget).to_be_visible()
+        page.evaluate("async () => (await import('/page/storage.js')).apiKey.set('a-key-that-was-withdrawn')")
+        tasks.write(RENT)
+        expect(dialog).to_contain_text("The key was not accepted")
+        key.fill(KEY)
+        key.press("Enter")
+        expect(tasks.card("Pay the rent")).to_be_visible()
+        expect(tasks.field).to_be_focused()
 
 
 class TestAccess:
@@ -441,6 +590,9 @@ class TestAccess:
         expect(other_pages.get_by_role("link", name="API reference")).to_have_attribute("href", "/docs")
         other_pages.get_by_role("link", name="Chat").click()
         tasks.page.get_by_role("link", name="Tasks").click()
+        expect(tasks.field).to_be_visible()
+        other_pages.get_by_role("link", name="API reference").click()
+        tasks.page.get_by_role("link", name="Tasks", exact=True).click()
         expect(tasks.field).to_be_visible()
 
 

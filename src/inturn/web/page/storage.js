@@ -46,7 +46,7 @@ export const unanswered = {
   remove: (id, messageId) => write(OUTBOX + id, unanswered.get(id).filter((one) => one.id !== messageId)),
 };
 
-/** Sentences that are to become tasks, `{key, text, id}`: with an `id` once the server has accepted them. */
+/** Sentences that are to become tasks, `{key, text, zone, id}`: with an `id` once the server has accepted them. */
 export const sentences = {
   get: () => read(SENTENCES, []),
   set: (one) => write(SENTENCES, [...sentences.get().filter(({ key }) => key !== one.key), one]),

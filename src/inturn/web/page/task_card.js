@@ -3,18 +3,19 @@
 import { Problem, call } from "./api.js";
 import { confirmed, withKey } from "./dialogs.js";
 import { el, inWords, unique } from "./dom.js";
+import { dueWords, isOver } from "./words.js";
 
 const CATEGORIES = ["work", "personal", "health", "finance", "errand"];
 const LEVELS = ["low", "medium", "high", "critical"];
 const MAX_TEXT = 255;
 const MAX_SUBTASKS = 50;
-const DAY_MS = 86_400_000;
 
 export class TaskCard {
   /** Changes are sent one after another, so that each begins from what the one before it left. */
   #saving = Promise.resolve();
   #unsaved = 0;
   #editButton = null;
+  #shown = "";
   /** While the task is being edited. */
   form = null;
 
@@ -33,6 +34,7 @@ export class TaskCard {
 
   show(task = this.task) {
     this.task = task;
+    this.#shown = withoutTicks(task);
     const titleId = unique("title");
     this.tick = el("input", { type: "checkbox", checked: task.is_done, onchange: () => this.#tickTask() });
     this.ticks = new Map(task.subtasks.map(({ id, is_done: isDone }) =>
@@ -70,12 +72,24 @@ export class TaskCard {
   #mark() {
     const { is_done: isDone, due_date: due, subtasks } = this.task;
     this.element.dataset.state = isDone ? "done" : "open";
-    this.element.toggleAttribute("data-overdue", !isDone && due !== null && daysUntil(due) < 0);
+    this.element.toggleAttribute("data-overdue", !isDone && due !== null && isOver(due));
     this.tick.checked = isDone;
     for (const { id, is_done: isSubtaskDone } of subtasks) {
       const tick = this.ticks.get(id);
       if (tick) tick.checked = isSubtaskDone;
     }
+  }
+
+  /** What another tab has changed is seen too; whoever is in the card stays there. */
+  #showAgain() {
+    if (withoutTicks(this.task) === this.#shown) {
+      this.#mark();
+      return;
+    }
+    const [focused] = [...this.ticks].find(([, tick]) => tick === document.activeElement) ?? [];
+    const hadFocus = this.element.contains(document.activeElement);
+    this.show();
+    if (hadFocus) (this.ticks.get(focused) ?? this.tick).focus();
   }
 
   #tickTask() {
@@ -86,25 +100,28 @@ export class TaskCard {
   #tickSubtask(id) {
     const isDone = this.ticks.get(id).checked;
     const title = this.task.subtasks.find((one) => one.id === id)?.title ?? "";
-    const change = () => ({
-      subtasks: this.task.subtasks.map((one) => (one.id === id ? { ...one, is_done: isDone } : one)),
-    });
+    // all subtasks are sent: those that another tab has added or removed since are as it left them
+    const change = async () => {
+      const { subtasks } = await withKey(() => call("GET", this.#path));
+      return { subtasks: subtasks.map((one) => (one.id === id ? { ...one, is_done: isDone } : one)) };
+    };
     this.#save(change, `${isDone ? "Done" : "Open again"}: ${title}`);
   }
 
   /** Returns whether it was saved. What was not is shown as it was before. */
   #save(change, words) {
     this.#unsaved += 1;
-    const saved = this.#saving.then(() => this.#patch(change(), words));
+    const saved = this.#saving.then(() => this.#patch(change, words));
     this.#saving = saved.then(() => {
       this.#unsaved -= 1;
-      if (this.#unsaved === 0 && this.form === null) this.#mark(); // later ticks stay as the user has set them
+      if (this.#unsaved === 0 && this.form === null) this.#showAgain(); // later ticks stay as the user has set them
     });
     return saved;
   }
 
-  async #patch(changed, words) {
+  async #patch(change, words) {
     try {
+      const changed = await change();
       this.task = await withKey(() => call("PATCH", this.#path, changed));
       this.#showTrouble("");
       this.say(words);
@@ -146,7 +163,8 @@ export class TaskCard {
   }
 
   #edit() {
-    const { title, due_date: due, category, priority } = this.task;
+    const { task } = this;
+    const { title, due_date: due, category, priority } = task;
     const fields = {
       title: el("input", { maxlength: MAX_TEXT, required: true, autocomplete: "off", value: title }),
       due: el("input", { type: "date", max: "9999-12-31", value: due ?? "" }),
@@ -156,8 +174,11 @@ export class TaskCard {
     const rows = el("ul", { class: "rows" });
     for (const subtask of this.task.subtasks) rows.append(this.#row(subtask));
     const add = () => {
-      if (rows.children.length >= MAX_SUBTASKS) return;
-      rows.append(this.#row({ title: "", is_done: false }));
+      if (rows.children.length >= MAX_SUBTASKS) {
+        this.#showTrouble(`A task has at most ${MAX_SUBTASKS} subtasks.`);
+        return;
+      }
+      rows.append(this.#row({ title: "" }));
       rows.lastElementChild.querySelector("input").focus();
     };
     this.#showTrouble("");
@@ -173,7 +194,7 @@ export class TaskCard {
     );
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
-      this.#submit(fields, rows);
+      this.#submit(task, fields, rows);
     });
     this.form.addEventListener("keydown", (event) => event.key === "Escape" && !event.isComposing && this.#leave());
     this.element.replaceChildren(this.form);
@@ -181,8 +202,8 @@ export class TaskCard {
     fields.title.focus();
   }
 
-  /** A subtask in the form. It keeps its id, and its tick. */
-  #row({ id, title, is_done: isDone }) {
+  /** A subtask in the form. It keeps its id. */
+  #row({ id, title }) {
     const input = el("input", { "aria-label": "Subtask", maxlength: MAX_TEXT, autocomplete: "off", value: title });
     const remove = () => {
       const next = row.nextElementSibling ?? row.previousElementSibling;
@@ -191,31 +212,45 @@ export class TaskCard {
     };
     const row = el("li", {}, input, el("button", { type: "button", class: "quiet-button", onclick: remove,
       "aria-label": `Remove subtask ${title}`.trim() }, "Remove"));
-    row.read = () => ({ ...(id ? { id } : {}), title: input.value.trim(), is_done: isDone });
+    row.read = () => ({ ...(id ? { id } : {}), title: input.value.trim() });
     return row;
   }
 
-  async #submit(fields, rows) {
-    const { task } = this;
-    const subtasks = [...rows.children].map((row) => row.read()).filter(({ title }) => title);
+  /** Sends what differs from `task`, which the form was opened with: the rest may have changed since. */
+  async #submit(task, fields, rows) {
+    const { form } = this;
+    if (form.ariaBusy === "true") return; // Enter was pressed twice
     const given = {
       title: fields.title.value.trim(),
       due_date: fields.due.value || null,
       category: fields.category.value,
       priority: { level: fields.level.value },
-      subtasks,
+      subtasks: [...rows.children].map((row) => row.read()).filter(({ title }) => title),
     };
     if (!given.title) {
       this.#showTrouble("A task needs a title.");
       fields.title.focus();
       return;
     }
-    // what was not edited is not sent: another tab may have changed it
-    const kept = { ...task, priority: { level: task.priority.level } };
+    const kept = {
+      ...task,
+      priority: { level: task.priority.level },
+      subtasks: task.subtasks.map(({ id, title }) => ({ id, title })),
+    };
     const isSame = (name) => JSON.stringify(given[name]) === JSON.stringify(kept[name]);
     const changed = Object.fromEntries(Object.entries(given).filter(([name]) => !isSame(name)));
-    if (Object.keys(changed).length > 0 && !(await this.#save(() => changed, `Saved: ${given.title}`))) return;
-    this.#leave();
+    form.ariaBusy = "true";
+    const isSaved = Object.keys(changed).length === 0
+      || (await this.#save(() => this.#withTicks(changed), `Saved: ${given.title}`));
+    form.ariaBusy = "false";
+    if (isSaved && this.form === form) this.#leave();
+  }
+
+  /** A subtask that is sent without its tick would lose it. */
+  #withTicks({ subtasks, ...rest }) {
+    if (subtasks === undefined) return rest;
+    const done = new Set(this.task.subtasks.filter((one) => one.is_done).map(({ id }) => id));
+    return { ...rest, subtasks: subtasks.map((one) => ({ ...one, is_done: done.has(one.id) })) };
   }
 
   #leave() {
@@ -239,25 +274,7 @@ function choice(known, chosen) {
   return select;
 }
 
-/** A day without a time is a day of the reader's calendar, wherever they are. */
-function dayOf(written) {
-  const [year, month, day] = written.split("-").map(Number);
-  return new Date(year, month - 1, day);
-}
-
-function daysUntil(written) {
-  const now = new Date();
-  return Math.round((dayOf(written) - new Date(now.getFullYear(), now.getMonth(), now.getDate())) / DAY_MS);
-}
-
-/** `Due tomorrow`, `Due Fri 2 Oct`, `Was due Mon 28 Sept`. */
-export function dueWords(written) {
-  const days = daysUntil(written);
-  if (days === 0) return "Due today";
-  if (days === 1) return "Due tomorrow";
-  const day = dayOf(written);
-  const year = day.getFullYear() === new Date().getFullYear() ? undefined : "numeric";
-  const parts = { weekday: "short", day: "numeric", month: "short", year };
-  const named = new Intl.DateTimeFormat("en-GB", parts).format(day);
-  return days < 0 ? `Was due ${named}` : `Due ${named}`;
+/** What a card shows of a task, apart from its ticks: two that are the same look the same. */
+function withoutTicks({ title, due_date: due, category, priority, subtasks }) {
+  return JSON.stringify([title, due, category, priority, subtasks.map((one) => [one.id, one.title])]);
 }

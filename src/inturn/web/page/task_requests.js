@@ -1,14 +1,13 @@
 /**
- * Sentences on their way to becoming tasks: sent, queued, running, and gone from here when they are done. A sentence
- * keeps its Idempotency-Key until the server has answered it, also over a reload: it becomes one task, however often it
- * is sent.
+ * Sentences on their way to becoming tasks: sent, queued, running, and gone from here when they are done or dismissed.
+ * A sentence keeps its Idempotency-Key, also over a reload: it becomes one task, however often it is sent.
  */
 
 import { Problem, call, follow } from "./api.js";
-import { duration, when } from "./budget.js";
 import { withKey } from "./dialogs.js";
 import { el, newId } from "./dom.js";
 import { sentences } from "./storage.js";
+import { duration, when } from "./words.js";
 
 const STATES = {
   sending: "Sending …",
@@ -42,7 +41,8 @@ export class TaskRequests {
 
   add(text) {
     if (this.#picked !== null) this.#remove(this.#picked); // this sentence is the better version of that one
-    this.#send(this.#make({ key: newId(), text }, "sending"));
+    const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    this.#send(this.#make({ key: newId(), text, zone }, "sending"));
   }
 
   /** What was under way before a reload, or is in another tab. */
@@ -61,11 +61,11 @@ export class TaskRequests {
     }
   }
 
-  #make({ key, text, id = null }, state) {
+  #make({ key, text, zone, id = null }, state) {
     const words = el("p", { class: "state" });
     const trouble = el("div", { class: "trouble", hidden: true });
     const element = el("li", { class: "request" }, el("p", { class: "text" }, text), words, trouble);
-    const item = { key, text, id, element, words, trouble, state: "" };
+    const item = { key, text, zone, id, element, words, trouble, state: "" };
     this.#items.set(key, item);
     this.list.prepend(element);
     this.#tell(item, state);
@@ -73,18 +73,19 @@ export class TaskRequests {
   }
 
   async #send(item) {
-    sentences.set({ key: item.key, text: item.text });
-    const body = { natural_language: item.text, time_zone: Intl.DateTimeFormat().resolvedOptions().timeZone };
-    for (let tries = 1; this.#items.has(item.key); tries += 1) {
+    const { key, text, zone } = item;
+    sentences.set({ key, text, zone });
+    const body = { natural_language: text, time_zone: zone };
+    for (let tries = 1; this.#items.has(key); tries += 1) {
       try {
-        const send = () => call("POST", "/tasks", body, { "idempotency-key": item.key });
+        const send = () => call("POST", "/tasks", body, { "idempotency-key": key });
         const { tasks_service_request_id: id } = await withKey(send);
-        if (!this.#items.has(item.key)) return; // dismissed meanwhile
+        if (!this.#items.has(key)) return; // dismissed meanwhile
         item.id = id;
         // it had arrived before a reload: then it was also found among those of the server
         const found = [...this.#items.values()].find((other) => other.id === id && other !== item);
         if (found) this.#remove(found);
-        sentences.set({ key: item.key, text: item.text, id });
+        sentences.set({ key, text, zone, id });
         this.#tell(item, "queued");
         this.settled();
         this.#follow(item);
@@ -151,20 +152,21 @@ export class TaskRequests {
   }
 
   #refuse(item, problem) {
-    sentences.remove(item.key);
     this.settled();
     const again = () => {
-      this.#remove(item);
-      this.add(item.text);
+      this.pick(""); // the button goes away: the field gets the focus
+      this.#tell(item, "sending");
+      this.#send(item); // under its key: an answer that was lost may have been a yes
     };
     this.#trouble(item, "refused", whatToDo(problem), [], button("Try again", again));
   }
 
   #tell(item, state, words = STATES[state]) {
-    if (item.state !== state) this.say(`${STATES[state]}: ${item.text}`);
+    if (item.state !== state) this.say(`${STATES[state].replace(" …", "")}: ${item.text}`);
     item.state = state;
     item.element.dataset.state = state;
     item.words.textContent = words;
+    item.trouble.hidden = true;
     this.section.hidden = false;
   }
 

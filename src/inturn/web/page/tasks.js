@@ -4,8 +4,9 @@ import { Problem, call } from "./api.js";
 import { Budget } from "./budget.js";
 import { withKey } from "./dialogs.js";
 import { byId, el } from "./dom.js";
-import { TaskCard, dueWords } from "./task_card.js";
+import { TaskCard } from "./task_card.js";
 import { TaskRequests } from "./task_requests.js";
+import { counted, dueWords } from "./words.js";
 
 const PAGE = 20;
 const NOTHING = {
@@ -74,12 +75,12 @@ function gone(card) {
   else field.focus();
 }
 
-function showWhetherEmpty() {
-  byId("none").hidden = cards.size > 0;
-  byId("none").textContent = NOTHING[view.elements.status.value];
+function showWhetherEmpty(words = NOTHING[view.elements.status.value]) {
+  byId("none").hidden = cards.size > 0 || cursor !== null;
+  byId("none").textContent = words;
 }
 
-/** The first page of what the view asks for, or the one after what is shown. */
+/** The first page of what the view asks for, or the one after what is shown. What is being edited stays. */
 async function load(from = null) {
   loads += 1;
   const mine = loads;
@@ -87,11 +88,14 @@ async function load(from = null) {
   const status = view.elements.status.value;
   if (status) asked.set("status", status);
   if (from !== null) asked.set("cursor", from);
+  if (cards.size === 0) showWhetherEmpty("Loading …");
   const found = await withKey(() => call("GET", `/tasks?${asked}`));
   if (mine !== loads) return; // the view has changed meanwhile
   if (from === null) {
-    cards.clear();
-    list.replaceChildren();
+    for (const [id, card] of [...cards].filter(([, { form }]) => form === null)) {
+      cards.delete(id);
+      card.element.remove();
+    }
   }
   const added = found.tasks.filter(({ id }) => !cards.has(id)).map((task) => put(task));
   list.append(...added.map(({ element }) => element));
@@ -99,8 +103,8 @@ async function load(from = null) {
   byId("more").hidden = cursor === null;
   showWhetherEmpty();
   if (from !== null) {
-    say(`${added.length} more tasks`);
-    added[0]?.focus();
+    say(counted(added.length, "more task"));
+    (added[0] ?? byId("tasks-title")).focus();
   }
 }
 
@@ -119,6 +123,7 @@ async function must(step) {
     const button = el("button", { type: "button", onclick: again }, "Try again");
     trouble.replaceChildren(el("p", {}, problem.message), button);
     trouble.hidden = false;
+    byId("none").hidden = true;
     say(problem.message);
   }
 }
@@ -134,7 +139,8 @@ byId("add").addEventListener("submit", (event) => {
 view.addEventListener("submit", (event) => event.preventDefault());
 view.addEventListener("change", () => must(async () => {
   await load();
-  say(cards.size > 0 ? `${cards.size}${cursor === null ? "" : " or more"} tasks` : NOTHING[view.elements.status.value]);
+  if (cards.size === 0) say(NOTHING[view.elements.status.value]);
+  else say(cursor === null ? counted(cards.size, "task") : `${cards.size} tasks, and there are more`);
 }));
 byId("more").addEventListener("click", () => must(() => load(cursor)));
 document.addEventListener("visibilitychange", () => document.hidden || budget.refresh());
