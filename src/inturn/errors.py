@@ -414,7 +414,9 @@ class DatabaseOutdated(DatabaseError):
 
     def __init__(self, found: str | None, needed: str) -> None:
         at = f"at version {found}" if found else "empty"
-        super().__init__(f"the database is {at}, and this inturn needs version {needed}: run `inturn migrate`")
+        is_newer = found is not None and found > needed
+        todo = "update inturn here" if is_newer else "run `inturn migrate`"
+        super().__init__(f"the database is {at}, and this inturn needs version {needed}: {todo}")
         self.found = found
         self.needed = needed
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from inturn.database import database as module
 from inturn.database.migrations.run import FOLDER
 from inturn.errors import DatabaseOutdated, DatabaseUnavailable, SettingsError
 from inturn.settings import Settings
+from inturn.store import clock
 from inturn.tasks.tables import limits, metadata
 from tests.servers import PrivatePostgres
 
@@ -90,3 +92,154 @@ def test_the_file_is_beside_the_store(tmp_path: Path) -> None:
     assert of("redis://h/0") == "sqlite:///inturn-tasks.db"
     with pytest.raises(SettingsError, match="there is no folder"):
         Database(f"sqlite:///{tmp_path}/none/x.db")
+
+
+async def test_a_silent_database_is_told_within_the_timeout_and_is_used_again_when_it_speaks(
+    fresh_postgres: PrivatePostgres,
+) -> None:
+    database = Database(fresh_postgres.url, timeout_s=30)
+    await database.migrate()
+    begun = asyncio.Event()
+
+    async def write(at: Connection) -> str:
+        if begun.is_set():
+            return "a repeat"
+        await at.execute(sa.insert(limits).values(tenant_id="t", user_id="u", tokens=1))
+        await asyncio.to_thread(fresh_postgres.pause)
+        begun.set()
+        await at.scalar(sa.text("SELECT 1"))
+        return "it was not silent"
+
+    database.timeout_s = 4
+    since = clock.now()
+    with pytest.raises(DatabaseUnavailable):
+        await database.transaction(write)
+    # a rollback that waits for its server as well would take all of the timeout again
+    assert clock.now() - since < 4 + 2
+    assert begun.is_set()
+    await asyncio.to_thread(fresh_postgres.resume)
+    database.timeout_s = 30
+    assert await database.transaction(lambda at: at.scalar(sa.select(sa.func.count()).select_from(limits))) == 0
+    await database.close()
+
+
+async def test_a_file_that_another_process_writes_is_told_within_the_timeout(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path}/x.db", timeout_s=30)
+    await database.open()
+    other = sqlite3.connect(tmp_path / "x.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    database.timeout_s = 2
+    since = clock.now()
+    with pytest.raises(DatabaseUnavailable):
+        await database.version()
+    assert clock.now() - since < 2 + 1.5
+    other.execute("ROLLBACK")
+    database.timeout_s = 30
+    assert await database.version() == module.HEAD
+    other.close()
+    await database.close()
+
+
+async def test_a_cancelled_transaction_leaves_what_is_in_memory() -> None:
+    database = Database("sqlite:///:memory:", timeout_s=30)
+    await database.open()
+    begun = asyncio.Event()
+
+    async def wait(at: Connection) -> None:
+        await at.execute(sa.insert(limits).values(tenant_id="t", user_id="u", tokens=1))
+        begun.set()
+        await asyncio.Event().wait()
+
+    cancelled = asyncio.create_task(database.transaction(wait))
+    await begun.wait()
+    cancelled.cancel()
+    await asyncio.wait([cancelled])
+    for _ in range(50):  # wherever it is cancelled
+        looking = asyncio.create_task(database.version())
+        await asyncio.sleep(0)
+        looking.cancel()
+        await asyncio.wait([looking])
+    assert await database.version() == module.HEAD
+    assert await database.transaction(lambda at: at.scalar(sa.select(sa.func.count()).select_from(limits))) == 0
+    await database.close()
+
+
+async def test_who_is_not_let_in_is_told_at_once(fresh_postgres: PrivatePostgres, tmp_path: Path) -> None:
+    (tmp_path / "x.db").write_text("this is no database" * 100)
+    nobody = fresh_postgres.url.replace("inturn@", "nobody@")
+    for url in (fresh_postgres.url_of("none"), nobody, f"sqlite:///{tmp_path}/x.db"):
+        database = Database(url, timeout_s=600)
+        with pytest.raises(DatabaseUnavailable, match=r"does not exist|is not a database"):
+            await database.open()
+        await database.close()
+
+
+async def test_a_server_that_refuses_for_a_moment_is_asked_again(fresh_postgres: PrivatePostgres) -> None:
+    database = Database(fresh_postgres.url, timeout_s=30)
+    await database.migrate()
+    states = iter(["25006", "53100", "57014"])
+
+    async def write(at: Connection) -> int:
+        state = next(states, None)
+        if state is not None:
+            await at.execute(sa.text(f"DO $$ BEGIN RAISE SQLSTATE '{state}'; END $$"))
+        return 1
+
+    assert await database.transaction(write) == 1
+    assert next(states, None) is None
+    await database.close()
+
+
+@pytest.mark.parametrize(
+    "more", ["?sslmode=disable", "?sslmode=prefer&connect_timeout=5", "?application_name=x&channel_binding=prefer"]
+)
+async def test_a_url_for_other_clients_is_understood(postgres_url: str, more: str) -> None:
+    for url in (postgres_url, "postgres" + postgres_url.removeprefix("postgresql")):
+        database = Database(url + more)
+        assert await database.version() is None
+        await database.close()
+
+
+async def test_a_socket_may_stand_in_the_url(fresh_postgres: PrivatePostgres) -> None:
+    place = f"host={fresh_postgres.folder}&port={fresh_postgres.port}&user=inturn"
+    database = Database(f"postgresql:///inturn?{place}")
+    assert await database.version() is None
+    await database.close()
+
+
+def test_a_url_of_another_kind_is_refused_in_a_sentence_and_without_its_password(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="must start with") as refused:
+        Database("mysql://root:a-password@127.0.0.1/x")
+    assert "a-password" not in str(refused.value)
+    with pytest.raises(SettingsError, match=r"sqlite:///relative\.db"):
+        Database("sqlite://relative.db")
+    with pytest.raises(SettingsError, match="this is a folder"):
+        Database(f"sqlite:///{tmp_path}")
+
+
+async def test_a_schema_of_a_newer_version_is_left_alone(database_url: str) -> None:
+    database = Database(database_url)
+    await database.migrate()
+    await database.transaction(lambda at: at.execute(sa.text("UPDATE alembic_version SET version_num = '9999'")))
+    for bring_up in (database.open, database.migrate):
+        with pytest.raises(DatabaseOutdated, match="update inturn here"):
+            await bring_up()
+    await database.close()
+
+
+def test_a_database_belongs_to_one_event_loop_until_it_is_closed(database_url: str) -> None:
+    database = Database(database_url)
+
+    async def migrate() -> None:
+        await database.migrate()
+        with pytest.raises(RuntimeError, match="in another event loop"):
+            await asyncio.to_thread(asyncio.run, database.version())
+        await database.close()
+
+    async def look() -> str | None:
+        found = await database.version()
+        await database.close()
+        return found
+
+    asyncio.run(migrate())
+    assert asyncio.run(look()) == module.HEAD

@@ -137,7 +137,17 @@ async def test_a_task_is_changed_ticked_off_and_deleted(here: World) -> None:
     assert done["is_done"]
     assert done["completed_at"] == (await change(is_done=True))["completed_at"]
     assert (await change(is_done=False))["completed_at"] is None
-    for wrong in ({"title": None}, {"title": ""}, {"due_date": "soon"}, {"nonsense": 1}, {"is_done": None}):
+    twice = {"subtasks": [{"id": second[0]["id"], "title": title} for title in ("one", "two")]}
+    nul: list[dict[str, Any]] = [{"title": "a\0b"}, {"priority": {"reason": "\0"}}, {"subtasks": [{"title": "\0"}]}]
+    for wrong in (
+        {"title": None},
+        {"title": ""},
+        {"due_date": "soon"},
+        {"nonsense": 1},
+        {"is_done": None},
+        twice,
+        *nul,
+    ):
         problem(await here.client.patch(path, json=wrong, headers=ADA), 422, "invalid-request")
     assert (await here.client.delete(path, headers=ADA)).status_code == 204
     problem(await here.client.delete(path, headers=ADA), 404, "unknown-task")
@@ -339,14 +349,18 @@ async def test_a_call_back_for_another_user_or_for_nobody_is_refused(waiting: An
     problem(await here.call_back(success(hold, job, user="bob"), f"{job}-1"), 403, "not-allowed")
     problem(await here.call_back(success("none", "none"), "none-1"), 404, "unknown-request")
     problem(await here.call_back({"status": "maybe"}, "odd-1"), 422, "invalid-request")
+    problem(await here.call_back(success("\0", "none"), "odd-2"), 422, "invalid-request")
     assert await here.rows(webhooks) == []
     assert (await here.call_back(success(hold, job), f"{job}-1")).status_code == 201
 
 
-async def test_a_result_that_is_no_task_is_told_as_a_failure(waiting: Any) -> None:
+@pytest.mark.parametrize("title", [1, "no database keeps a \0"])
+async def test_a_result_that_is_no_task_is_told_as_a_failure(waiting: Any, title: Any) -> None:
     here, request_id, hold, job = waiting
-    odd = await here.call_back(success(hold, job, result={"title": 1}), f"{job}-1")
-    assert (odd.status_code, odd.json()["task"]) == (201, None)
+    odd = success(hold, job)
+    odd["result"]["title"] = title
+    answer = await here.call_back(odd, f"{job}-1")
+    assert (answer.status_code, answer.json()["task"]) == (201, None)
     assert (await here.request(request_id))["error"]["type"] == "invalid_result"
     await here.check_books()
 

@@ -48,7 +48,7 @@ class TokenReservation(BaseModel):
         | Annotated[float, Field(allow_inf_nan=False)]
         | Annotated[str, StringConstraints(min_length=1, max_length=64)]
     ) = Field(description="When the window began in which they are held.")
-    hold_id: str = Field(min_length=1, max_length=128, description="The id of the hold.")
+    hold_id: str = Field(min_length=1, max_length=128, pattern=r"^[^\x00]+$", description="The id of the hold.")
 
 
 class ErrorInfo(Words):

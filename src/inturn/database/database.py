@@ -2,28 +2,34 @@
 
 A transaction is a function that may run more than once: it is repeated if its connection broke or the database asked
 for it. After a commit whose answer was lost it has happened already, so whatever it writes has a key of its own, and
-a repeat finds it. What does not come to an end within the timeout is raised as `DatabaseUnavailable`.
+a repeat finds it. What does not come to an end within the timeout is raised as `DatabaseUnavailable`, and so is a
+database that lets nobody in.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
+import sqlite3
+import uuid
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from inturn.errors import DatabaseOutdated, DatabaseUnavailable, MissingExtra, SettingsError
 from inturn.settings import Settings, mask
 from inturn.store import clock
 
 try:
-    from sqlalchemy import event, make_url, text
+    from sqlalchemy import event, text
+    from sqlalchemy.exc import DatabaseError as BrokenFile
     from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
-    from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+    from sqlalchemy.pool import AsyncAdaptedQueuePool
 except ImportError as error:
     raise MissingExtra("inturn.database", "tasks") from error
 
@@ -37,8 +43,19 @@ POOL = 10
 OVER = 20
 HEAD = "0001"
 """The newest migration. A test compares it with the files."""
-_PASSING = {"40001", "40P01", "55P03", "57P01", "57P02", "57P03", "53300", "25P02"}
-"""SQLSTATEs that are about the moment: conflicts, deadlocks, a server that stops, starts or is full."""
+BUSY_S = 0.25
+"""How long SQLite itself waits for another process. Nothing stops it meanwhile, so we wait, and ask again."""
+_PASSING = {
+    "40001", "40P01", "55P03", "57014", "57P01", "57P02", "57P03", "57P05", "25006", "25P02", "25P03", "25P04",
+}  # fmt: skip
+_PASSING_CLASSES = ("08", "53", "58")
+"""SQLSTATEs that are about the moment: conflicts, deadlocks, time limits, a server that stops, starts, is full or has
+just become a replica.
+"""
+_CLOSED_CLASSES = ("28", "3D")
+"""A wrong password, or no such database: asking again helps nobody, and an operator can mend it while we run."""
+_NOT_FOR_SERVERS = {"channel_binding", "connect_timeout", "gssencmode", "pgbouncer", "sslcompression", "sslsni"}
+"""What people have in their URLs for other clients. asyncpg would hand it to the server, which refuses it."""
 
 
 def default_url(settings: Settings) -> str:
@@ -60,8 +77,32 @@ class Database:
     def __init__(self, url: str, *, timeout_s: float = 10.0) -> None:
         self.url = url
         self.timeout_s = timeout_s
-        self.is_sqlite = url.startswith("sqlite")
-        self._engine = _sqlite(url, timeout_s) if self.is_sqlite else _postgres(url, timeout_s)
+        scheme = url.partition("://")[0].partition("+")[0].lower()
+        self.is_sqlite = scheme == "sqlite"
+        if not self.is_sqlite and scheme not in ("postgresql", "postgres"):
+            raise SettingsError(f"DATABASE_URL={mask(url)}: must start with sqlite://, postgresql:// or postgres://")
+        self._memory: sqlite3.Connection | None = None
+        self._engine = self._new_engine()
+        self._place: tuple[int, asyncio.AbstractEventLoop] | None = None
+
+    def _new_engine(self) -> AsyncEngine:
+        if not self.is_sqlite:
+            return _postgres(self.url, self.timeout_s)
+        path = _path(self.url)
+        if path is not None:
+            return _sqlite(f"/{path}", self.timeout_s)
+        # a database in memory lives as long as a connection: a cancelled transaction costs its own
+        name = f"file:inturn-{uuid.uuid4().hex}?mode=memory&cache=shared"
+        self._memory = sqlite3.connect(name, uri=True, check_same_thread=False)
+        return _sqlite(f"/{name}&uri=true", self.timeout_s)
+
+    def _engine_here(self) -> AsyncEngine:
+        """Connections belong to a process and to an event loop."""
+        here = os.getpid(), asyncio.get_running_loop()
+        if self._place not in (None, here):
+            raise RuntimeError("this Database is in use in another event loop or process: close it there, or make two")
+        self._place = here
+        return self._engine
 
     async def open(self) -> None:
         """Brings an SQLite file up to date. PostgreSQL must be: several processes share it, so a person decides when.
@@ -78,22 +119,21 @@ class Database:
     async def version(self) -> str | None:
         """The migration that the schema is at."""
 
-        async def look(at: Connection) -> str | None:
-            is_there = await at.run_sync(lambda sync: sync.dialect.has_table(sync, "alembic_version"))
-            if not is_there:
-                return None
-            found: str | None = await at.scalar(text("SELECT version_num FROM alembic_version"))
-            return found
-
-        return await self.transaction(look)
+        return await self.transaction(_version)
 
     async def migrate(self) -> None:
-        """Brings the schema to its newest version. Of several processes that do so at once, one does."""
+        """Brings the schema to its newest version. Of several processes that do so at once, one does.
+
+        Raises `DatabaseOutdated` if a newer inturn has changed it, `DatabaseUnavailable`.
+        """
         from inturn.database.migrations.run import upgrade
 
         async def bring_up(at: Connection) -> None:
             if not self.is_sqlite:  # SQLite has one writer
                 await at.execute(text("SELECT pg_advisory_xact_lock(4865331)"))
+            found = await _version(at)
+            if found is not None and found > HEAD:
+                raise DatabaseOutdated(found, HEAD)
             await at.run_sync(upgrade)
 
         await self.transaction(bring_up)
@@ -105,9 +145,11 @@ class Database:
         while True:
             tries += 1
             try:
-                async with asyncio.timeout(max(0.001, ends_at - clock.now())), self._engine.begin() as at:
-                    return await work(at)
+                async with asyncio.timeout(max(0.001, ends_at - clock.now())):
+                    return await self._try(work, ends_at)
             except DBAPIError as error:
+                if _is_closed(error):
+                    raise DatabaseUnavailable(mask(self.url), _said(error)) from error
                 if not _is_passing(error):
                     raise
                 why: Exception = error
@@ -118,15 +160,56 @@ class Database:
                 raise DatabaseUnavailable(mask(self.url), _said(why)) from why
             await asyncio.sleep(pause_s)
 
+    async def _try(self, work: Callable[[Connection], Awaitable[T]], ends_at: float) -> T:
+        engine = self._engine_here()
+        async with engine.connect() as at:
+            # PostgreSQL may be silent, and then a rollback waits for it as long as a query does
+            hangs_up = None if self.is_sqlite else _hang_up_later(at, ends_at - clock.now())
+            try:
+                async with at.begin():
+                    return await work(at)
+            finally:
+                if hangs_up is not None:
+                    hangs_up.cancel()
+
     async def close(self) -> None:
+        """It may be used again, also in another event loop. What was in memory is gone."""
         await self._engine.dispose()
+        memory, self._memory, self._place = self._memory, None, None
+        if memory is not None:
+            memory.close()
+            self._engine = self._new_engine()
+
+
+async def _version(at: Connection) -> str | None:
+    if not await at.run_sync(lambda sync: sync.dialect.has_table(sync, "alembic_version")):
+        return None
+    found: str | None = await at.scalar(text("SELECT version_num FROM alembic_version"))
+    return found
+
+
+def _hang_up_later(at: Connection, after_s: float) -> asyncio.TimerHandle:
+    """Whoever waits for the server then is told that the connection is gone."""
+    assert at.sync_connection is not None
+    driver: Any = at.sync_connection.connection.driver_connection
+    return asyncio.get_running_loop().call_later(max(0.0, after_s), driver.terminate)
+
+
+def _state(error: DBAPIError) -> str | None:
+    return getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
 
 
 def _is_passing(error: DBAPIError) -> bool:
-    state = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
+    state = _state(error)
     if state is not None:
-        return state in _PASSING or state.startswith("08")
+        return state in _PASSING or state.startswith(_PASSING_CLASSES)
     return error.connection_invalidated or isinstance(error, OperationalError | InterfaceError)
+
+
+def _is_closed(error: DBAPIError) -> bool:
+    """Nobody is let in, or the file is no database."""
+    state = _state(error)
+    return state.startswith(_CLOSED_CLASSES) if state is not None else type(error) is BrokenFile
 
 
 def _said(error: Exception) -> str:
@@ -134,20 +217,30 @@ def _said(error: Exception) -> str:
     return f"{type(original).__name__}: {original}" if str(original) else type(original).__name__
 
 
-def _sqlite(url: str, timeout_s: float) -> Any:
+def _path(url: str) -> Path | None:
+    """Where the file is. `None`: in memory. Raises a `SettingsError` that says how such a URL is written."""
     place = url.partition("://")[2].partition("?")[0]
+    if place.strip("/") in (":memory:", ""):
+        return None
+    if not place.startswith("/"):
+        raise SettingsError(f"DATABASE_URL={url}: write sqlite:///relative.db, or sqlite:////absolute.db")
     path = Path(place.removeprefix("/"))
-    is_memory = place.strip("/") == ":memory:"
-    if not is_memory and not path.parent.is_dir():
+    if not path.parent.is_dir():
         raise SettingsError(f"DATABASE_URL={url}: there is no folder {path.parent}")
+    if path.is_dir():
+        raise SettingsError(f"DATABASE_URL={url}: this is a folder, and must be a file")
+    return path
+
+
+def _sqlite(place: str, timeout_s: float) -> AsyncEngine:
     # one connection: SQLite has one writer anyway, and whoever waits for it here waits in line
     engine = create_async_engine(
         f"sqlite+aiosqlite://{place}",
         pool_size=1,
         max_overflow=0,
         pool_timeout=timeout_s,
-        connect_args={"timeout": timeout_s},
-        **({} if not is_memory else {"poolclass": _queue_pool()}),
+        connect_args={"timeout": min(BUSY_S, timeout_s)},
+        poolclass=AsyncAdaptedQueuePool,
     )
 
     @event.listens_for(engine.sync_engine, "connect")
@@ -166,22 +259,24 @@ def _sqlite(url: str, timeout_s: float) -> Any:
     return engine
 
 
-def _queue_pool() -> Any:
-    from sqlalchemy.pool import AsyncAdaptedQueuePool
-
-    return AsyncAdaptedQueuePool
-
-
-def _postgres(url: str, timeout_s: float) -> Any:
+def _postgres(url: str, timeout_s: float) -> AsyncEngine:
     if find_spec("asyncpg") is None:
         raise MissingExtra("PostgreSQL", "postgres")
+    import asyncpg  # type: ignore[import-untyped]
+
     parts = urlsplit(url)
-    plain = urlunsplit(parts._replace(scheme="postgresql+asyncpg"))
+    asked = [(name, value) for name, value in parse_qsl(parts.query) if name not in _NOT_FOR_SERVERS]
+    # asyncpg reads the URL itself: it knows sslmode and its kin, sockets, and several hosts
+    dsn = f"postgresql://{parts.netloc}{parts.path}" + (f"?{urlencode(asked)}" if asked else "")
+
+    async def connect() -> Any:
+        return await asyncpg.connect(dsn, timeout=timeout_s, command_timeout=timeout_s)
+
     return create_async_engine(
-        make_url(plain),
+        "postgresql+asyncpg://",
+        async_creator=connect,
         pool_size=POOL,
         max_overflow=OVER,
         pool_timeout=timeout_s,
         pool_use_lifo=True,
-        connect_args={"timeout": timeout_s, "command_timeout": timeout_s},
     )

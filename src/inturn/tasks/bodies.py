@@ -142,6 +142,13 @@ class TaskChange(BaseModel):
                 raise ValueError(f"{name} must not be null: leave it out to keep it")
         return self
 
+    @model_validator(mode="after")
+    def _each_subtask_is_there_once(self) -> TaskChange:
+        given = [each.id for each in self.subtasks or () if each.id is not None]
+        if len(set(given)) < len(given):
+            raise ValueError("subtasks must not hold an id twice")
+        return self
+
     def given(self) -> dict[str, Any]:
         changed = self.model_dump(exclude_unset=True)
         if self.priority is not None:

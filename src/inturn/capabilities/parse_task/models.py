@@ -48,9 +48,18 @@ def _is_no_number(value: Any) -> Any:
     return value
 
 
+def _can_be_kept(text: str) -> str:
+    """Models do write it now and then, and PostgreSQL keeps no text that holds it."""
+    if "\0" in text:
+        raise ValueError("must not hold the character 0")
+    return text
+
+
 Score = Annotated[int, Field(ge=-MAX_SCORE, le=MAX_SCORE), BeforeValidator(_is_no_truth)]
 Day = Annotated[date, BeforeValidator(_is_no_number, json_schema_input_type=date)]
-Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_TEXT)]
+Text = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_TEXT), AfterValidator(_can_be_kept)
+]
 
 
 class _Strict(BaseModel):
