@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
 
 from inturn.database import Connection, Database, default_url
@@ -19,6 +21,7 @@ from inturn.errors import DatabaseOutdated, DatabaseUnavailable, SettingsError
 from inturn.settings import Settings
 from inturn.store import clock
 from inturn.tasks.tables import limits, metadata
+from inturn.web.app import make_app
 from tests.servers import PrivatePostgres
 
 
@@ -243,3 +246,44 @@ def test_a_database_belongs_to_one_event_loop_until_it_is_closed(database_url: s
 
     asyncio.run(migrate())
     assert asyncio.run(look()) == module.HEAD
+
+
+@pytest.mark.parametrize(
+    ("store", "database"),
+    [
+        ("sqlite:///inturn.db", "sqlite:///inturn-tasks.db"),
+        ("sqlite:///a/b.sqlite3", "sqlite:///a/b.sqlite3-tasks.db"),
+        ("sqlite:////tmp/with space.db", "sqlite:////tmp/with space-tasks.db"),
+        ("sqlite:///:memory:?synchronous=full", "sqlite:///:memory:"),
+        ("rediss://user:secret@h:6380/1", "sqlite:///inturn-tasks.db"),
+        ("unix:///run/redis.sock", "sqlite:///inturn-tasks.db"),
+    ],
+)  # fmt: skip
+def test_every_kind_of_store_has_a_file_for_tasks(store: str, database: str) -> None:
+    assert default_url(Settings(url=store)) == database
+    assert default_url(Settings(url=store, database_url="postgresql://h/x")) == "postgresql://h/x"
+
+
+async def test_what_a_migration_makes_it_can_take_away_again(database_url: str) -> None:
+    database = Database(database_url)
+    await database.migrate()
+
+    def go_down(sync: sa.Connection) -> list[str]:
+        config = Config()
+        config.set_main_option("script_location", str(FOLDER))
+        config.attributes["connection"] = sync
+        command.downgrade(config, "base")
+        return sa.inspect(sync).get_table_names()
+
+    assert await database.transaction(lambda at: at.run_sync(go_down)) == ["alembic_version"]
+    assert await database.version() is None
+    await database.migrate()
+    assert await database.version() == module.HEAD
+    await database.close()
+
+
+async def test_a_server_whose_postgres_is_outdated_does_not_start(postgres_url: str, sqlite_url: str) -> None:
+    api = make_app(Settings(url=sqlite_url, database_url=postgres_url))
+    with pytest.raises(DatabaseOutdated, match=f"is empty, and this inturn needs version {module.HEAD}: run `inturn"):
+        async with api.router.lifespan_context(api):
+            raise AssertionError("it has started")

@@ -40,6 +40,8 @@ def body_of(api: FastAPI, operation: dict[str, Any]) -> Any:
     if "requestBody" not in operation:
         return None
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
+    if "examples" in schema:
+        return schema["examples"][0]
     schema = next(iter(schema.get("anyOf", [schema])))
     name = schema["$ref"].rpartition("/")[2]
     found = api.openapi()["components"]["schemas"][name]
@@ -79,6 +81,25 @@ def test_the_description_has_examples_and_problems_for_every_route() -> None:
     assert len(set(names)) == len(names)
     assert {"start_workflow", "take_turn", "stream_turn", "submit_card", "get_workflow"} <= set(names)
     assert "HTTPValidationError" not in json.dumps(api.openapi())
+
+
+def references(described: Any) -> list[str]:
+    if isinstance(described, list):
+        return [found for each in described for found in references(each)]
+    if not isinstance(described, dict):
+        return []
+    own = [described["$ref"]] if isinstance(described.get("$ref"), str) else []
+    return own + [found for each in described.values() for found in references(each)]
+
+
+def test_the_description_refers_to_nothing_that_it_does_not_hold() -> None:
+    description = make_app(Settings(url="sqlite:///:memory:")).openapi()
+    found = set(references(description))
+    assert len(found) > 20
+    for reference in found:
+        place: Any = description
+        for step in reference.removeprefix("#/").split("/"):
+            place = place[step.replace("~1", "/").replace("~0", "~")]
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import date
 from typing import Annotated, Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
 from inturn.capabilities.outcome import WEBHOOK_PATH, WebhookCallbackInput, WebhookFailure, WebhookSuccess
-from inturn.capabilities.parse_task.models import ParseTaskInput
+from inturn.capabilities.parse_task.models import Day, ParseTaskInput
 from inturn.errors import InTurnError, MissingExtra
 from inturn.http.caller import Caller
 from inturn.http.problems import Problem, documented
@@ -44,9 +43,19 @@ Calls = Callable[..., Caller]
 SignedBody = Callable[[Request], Awaitable[bytes]]
 Id = Annotated[str, Path(max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
 _ALL = ("database-unavailable",)
-_CREATE = ("budget-exhausted", "input-refused", "ai-unavailable", "other-payload", *_ALL)
+_KEYED = ("key-malformed", "other-payload", "still-running")
+_CREATE = ("budget-exhausted", "input-refused", "ai-unavailable", *_KEYED, *_ALL)
 _STATES = {"queued": (ASKING, QUEUED), "done": (DONE,), "failed": (FAILED,)}
 _CALLBACK: TypeAdapter[WebhookSuccess | WebhookFailure] = TypeAdapter(WebhookCallbackInput)
+_CALLBACK_PARTS = (
+    f"#/paths/{WEBHOOK_PATH.replace('/', '~1')}/post/requestBody/content/application~1json/schema/$defs/{{model}}"
+)
+"""Where the description of the API has the parts of a call-back: it is read by hand, so FastAPI does not know them."""
+_FAILED = {
+    "status": "failure", "ai_service_request_id": "9f3c2a7b5d1e4f60a1b2c3d4e5f60718", "user_id": "ada",
+    "natural_language": "Fix it", "token_reservation": None,
+    "error": {"message": "It is not clear what to fix.", "type": "vague_input", "suggestions": ["Fix the tap"]},
+}  # fmt: skip
 QUEUED_TEXT = "The request was queued. Its task is made in a moment."
 
 
@@ -69,8 +78,12 @@ def webhook_routes(service: TasksService, signed_body: SignedBody) -> APIRouter:
         status_code=201,
         response_model=CallbackTaken,
         openapi_extra={
-            "requestBody": {"required": True, "content": {"application/json": {"schema": _CALLBACK.json_schema(
-                ref_template="#/components/schemas/{model}") | {}}}}
+            "requestBody": {
+                "required": True,
+                "content": {"application/json": {
+                    "schema": _CALLBACK.json_schema(ref_template=_CALLBACK_PARTS) | {"examples": [_FAILED]}
+                }},
+            }
         },
         responses=documented("bad-signature", "unknown-request", "not-allowed", "no-webhook-secret", *_ALL),
     )  # fmt: skip
@@ -189,12 +202,12 @@ def _add_tasks(router: APIRouter, service: TasksService, caller: Calls) -> None:
         status: Annotated[Literal["open", "done"] | None, Query()] = None,
         category: Annotated[str | None, Query(max_length=40)] = None,
         priority: Annotated[str | None, Query(max_length=40, description="A level, such as `high`.")] = None,
-        due_before: Annotated[date | None, Query()] = None,
-        due_after: Annotated[date | None, Query()] = None,
+        due_before: Annotated[Day | None, Query()] = None,
+        due_after: Annotated[Day | None, Query()] = None,
         text: Annotated[str | None, Query(max_length=100, description="Part of the title.")] = None,
         sort: Annotated[Sort, Query(description="`-` for the other way round.")] = "-created_at",
         limit: Annotated[int, Query(ge=1, le=200)] = 50,
-        cursor: Annotated[str | None, Query(max_length=2000, description="`next_cursor` of the page before.")] = None,
+        cursor: Annotated[str | None, Query(max_length=3000, description="`next_cursor` of the page before.")] = None,
         who: Caller = calls,
     ) -> TasksOut:
         if any("\0" in each for each in (category, priority, text) if each):
@@ -251,8 +264,6 @@ def _user(who: Caller) -> User:
 
 def _read(given: TaskIn) -> ParseTaskInput:
     """As the capability reads it, before anything is reserved."""
-    if "\0" in given.natural_language:
-        raise Problem("invalid-request", "natural_language: must not hold the character 0.")
     try:
         return ParseTaskInput(natural_language=given.natural_language, time_zone=given.time_zone)
     except ValidationError as error:

@@ -7,10 +7,10 @@ import json
 import uuid
 from collections.abc import Iterable, Sequence
 from datetime import date
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import sqlalchemy as sa
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, FiniteFloat, StringConstraints, TypeAdapter
 
 from inturn.capabilities.parse_task.models import ParsedTask
 from inturn.database import Connection
@@ -23,6 +23,14 @@ Sort = Literal[
 ]  # fmt: skip
 _NO_DAY = date(9999, 12, 31)
 """Where a task without a due date stands: behind those that have one."""
+_Id = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
+_PLACES: dict[str, TypeAdapter[tuple[str, Any, str]]] = {
+    "created_at": TypeAdapter(tuple[str, FiniteFloat, _Id]),
+    "due_date": TypeAdapter(tuple[str, date, _Id]),
+    "priority": TypeAdapter(tuple[str, Annotated[int, Field(ge=-(2**31), lt=2**31)], _Id]),
+    "title": TypeAdapter(tuple[str, Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")], _Id]),
+}
+"""What a cursor may hold. Anybody can write one, and no database may stumble over it."""
 
 
 class TaskPriority(BaseModel):
@@ -215,18 +223,18 @@ def _task(row: Any, parts: list[Subtask]) -> Task:
 
 def _cursor(sort: str, place: Any, task_id: str) -> str:
     told = place.isoformat() if isinstance(place, date) else place
-    return base64.urlsafe_b64encode(json.dumps([sort, told, task_id]).encode()).decode().rstrip("=")
+    written = json.dumps([sort, told, task_id], ensure_ascii=False)
+    return base64.urlsafe_b64encode(written.encode()).decode().rstrip("=")
 
 
 def _read_cursor(cursor: str, sort: str) -> tuple[Any, str]:
     try:
-        told = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        made_for, place, task_id = told
-        if made_for != sort or not isinstance(task_id, str):
+        written = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        made_for, place, task_id = _PLACES[sort.removeprefix("-")].validate_json(written, strict=True)
+        if made_for != sort:
             raise ValueError("it belongs to another sort")
-        kinds: dict[str, Any] = {"created_at": float, "due_date": date.fromisoformat, "priority": int, "title": str}
-        return kinds[sort.removeprefix("-")](place), task_id
-    except (ValueError, TypeError, KeyError):
+        return place, task_id
+    except ValueError:
         why = "is no cursor of this list: take next_cursor of the page before, with the same sort"
         raise Problem(
             "invalid-request", f"cursor: {why}", more={"errors": [{"field": "cursor", "message": why}]}
