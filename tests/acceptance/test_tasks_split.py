@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from tests.module_process import ROOT
+from tests.servers.last_command import LastCommand
 from tests.split import environment
 from tests.waiting import wait_until
 
@@ -36,12 +37,15 @@ def running(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
             stderr=out,
             start_new_session=True,
         )
+    at_the_end = LastCommand()  # it has a session of its own: if the tests are killed, nobody else ends it
+    at_the_end.set(f"kill {process.pid}")
     try:
         yield process
     finally:
         if process.poll() is None:
             process.kill()
             process.wait()
+        at_the_end.dismiss()
         wait_until(lambda: not left_of(place), 30, "all of it ended with its process")
         wait_until(lambda: not any(place.iterdir()), 30, "its folders are gone")
         place.rmdir()
