@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import shlex
 import shutil
 import signal
 import socket
@@ -27,7 +26,7 @@ from inturn.errors import InTurnError
 from inturn.http.signatures import new_secret
 from inturn.settings import variables
 from tests.servers import MissingProgram, PrivatePostgres, PrivateRabbitMQ, PrivateRedis, ServerFailed, free_port
-from tests.servers.last_command import LastCommand
+from tests.servers.last_command import LastCommand, end_of_all_in, removal
 from tests.servers.server import PrivateServer, keep_port
 
 READY_S = 60.0
@@ -115,6 +114,8 @@ class Part:
         return not self.is_running
 
     def _launch(self, environ: Mapping[str, str]) -> None:
+        self._last_command = self._last_command or LastCommand()
+        self._last_command.set(end_of_all_in(self.file.parent))
         with self.file.open("ab") as log:
             # a session of its own, so that Ctrl-C in the terminal leaves the order of ending to us
             self._process = subprocess.Popen(
@@ -126,7 +127,6 @@ class Part:
                 stderr=log,
                 start_new_session=True,
             )
-        self._last_command = self._last_command or LastCommand()
         self._last_command.set(f"kill -9 {self._process.pid}")
 
     def _signal(self, which: signal.Signals) -> None:
@@ -229,7 +229,7 @@ class Split:
         try:
             self._folder = Path(tempfile.mkdtemp(prefix="inturn-split-"))
             self._last_command = LastCommand()
-            self._last_command.set(f"rm -rf {shlex.quote(str(self._folder))}")
+            self._last_command.set(removal(self._folder))
             self._start_servers()
             self._start_parts()
         except BaseException:

@@ -68,7 +68,7 @@ def _figures(found: Loaded, name: str, ending: str) -> list[Figure]:
 
 
 async def _migrate(database_url: str) -> None:
-    database = Database(database_url)
+    database = Database(database_url, timeout_s=60)
     try:
         await database.migrate()
     finally:

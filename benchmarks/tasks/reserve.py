@@ -30,6 +30,8 @@ USERS = 64
 SLICES = 2
 SLICE_S = 0.25
 ESTIMATE = 100
+PATIENT_S = 60.0
+"""A busy machine makes a figure small; it must not make it none."""
 LEDGER = Ledger(limit=10**12)
 BARE = sa.text(
     "UPDATE budget_windows SET held = held + :n WHERE tenant_id = :tenant_id AND user_id = :user_id"
@@ -70,7 +72,8 @@ async def reservations(database_url: str, plan: Plan) -> list[Figure]:
     users = {number: [User("bench", f"user-{each}") for each in range(number)] for number in (1, USERS)}
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="inturn-bench-")))
-        databases = {POSTGRES: Database(database_url), SQLITE: Database(f"sqlite:///{folder / 'tasks.db'}")}
+        urls = {POSTGRES: database_url, SQLITE: f"sqlite:///{folder / 'tasks.db'}"}
+        databases = {name: Database(url, timeout_s=PATIENT_S) for name, url in urls.items()}
         for database in databases.values():
             stack.push_async_callback(database.close)
             await database.migrate()

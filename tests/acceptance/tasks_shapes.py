@@ -24,12 +24,18 @@ from tests.acceptance.tasks_books import Row, check_books, rows
 from tests.acceptance.tasks_provider import Plan, Provider
 from tests.servers import Broker, PrivatePostgres, PrivateRedis
 from tests.split import ADMIN, TENANT, Part, Split
+from tests.tasks.world import wide_window
 from tests.waiting import until
 
 USERS = [f"user{number}" for number in range(120)]
-PATIENT = {"INTURN_STORE_TIMEOUT": "30", "INTURN_RABBITMQ_TIMEOUT": "30", "INTURN_DATABASE_TIMEOUT": "20"}
-"""A server that gets the processor late is not away."""
-SOON_S = 60.0
+WINDOW_S = wide_window()
+PATIENT = {
+    "INTURN_STORE_TIMEOUT": "30", "INTURN_RABBITMQ_TIMEOUT": "30", "INTURN_DATABASE_TIMEOUT": "60",
+    "INTURN_AGENT_TIMEOUT": "300", "INTURN_TOKEN_WINDOW": str(WINDOW_S),
+}  # fmt: skip
+"""A server that gets the processor late is not away, and midnight is no edge."""
+SOON_S = 120.0
+"""A call-back that found nobody waits for as long again as it has waited so far."""
 
 
 @dataclass
@@ -249,7 +255,7 @@ class Desk:
 @asynccontextmanager
 async def desk_of(shape: Shape) -> AsyncIterator[Desk]:
     limits = httpx.Limits(max_connections=100)
-    async with httpx.AsyncClient(base_url=shape.url, timeout=60, trust_env=False, limits=limits) as client:
+    async with httpx.AsyncClient(base_url=shape.url, timeout=SOON_S, trust_env=False, limits=limits) as client:
         desk = Desk(shape, client)
         try:
             yield desk

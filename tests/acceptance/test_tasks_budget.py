@@ -12,10 +12,12 @@ import httpx
 import pytest
 
 from tests.acceptance.tasks_books import check_books, rows
-from tests.acceptance.tasks_shapes import Desk, Shape, desk_of, shared_shape
+from tests.acceptance.tasks_shapes import WINDOW_S, Desk, Shape, desk_of, shared_shape
 from tests.http.site import problem
 from tests.jobs.world import succeeds
 from tests.tasks.world import ADA, world
+
+pytestmark = pytest.mark.timeout(600)  # the first one starts servers and processes, on a busy machine
 
 DAY_S = 86_400
 LIMIT = 2000
@@ -45,12 +47,12 @@ async def estimate_of(desk: Desk) -> int:
 
 def check_refusal(response: httpx.Response, limit: int, estimate: int) -> None:
     told = problem(response, 429, "budget-exhausted")
-    assert 1 <= int(response.headers["retry-after"]) <= DAY_S
+    assert 1 <= int(response.headers["retry-after"]) <= WINDOW_S
     assert int(response.headers["x-budget-limit"]) == limit
     assert int(response.headers["x-budget-remaining"]) == told["remaining"] < estimate
     reset = int(response.headers["x-budget-reset"])
-    assert reset % DAY_S == 0
-    assert 0 < reset - time.time() <= DAY_S
+    assert reset % WINDOW_S == 0
+    assert 0 < reset - time.time() <= WINDOW_S
 
 
 async def test_fifty_users_who_spend_at_once_at_the_limit_never_pass_it(desk: Desk) -> None:
@@ -97,7 +99,7 @@ async def test_at_the_edge_of_two_windows_each_request_is_charged_to_the_one_tha
 ) -> None:
     go, edge = asyncio.Event(), math.ceil(time.time() / DAY_S) * DAY_S
     clock = [edge - 0.5]
-    async with world(sqlite_url, namespace, database_url, token_limit=LIMIT) as here:
+    async with world(sqlite_url, namespace, database_url, token_limit=LIMIT, token_window=DAY_S) as here:
 
         async def when_told(request: Any, wire: Any) -> None:
             await go.wait()

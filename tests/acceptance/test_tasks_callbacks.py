@@ -13,6 +13,8 @@ from inturn.http.signatures import SIGNATURE, TIMESTAMP, Secrets, new_secret, si
 from tests.acceptance.tasks_shapes import Desk, Shape, desk_of, shared_shape
 from tests.tasks.world import failure, success
 
+pytestmark = pytest.mark.timeout(600)  # the first one starts servers and processes, on a busy machine
+
 
 @pytest.fixture(params=["split", "embedded"])
 def shape(request: pytest.FixtureRequest) -> Shape:

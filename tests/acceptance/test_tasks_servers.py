@@ -16,6 +16,8 @@ from tests.servers import PrivatePostgres
 from tests.split import Split
 from tests.waiting import until
 
+pytestmark = pytest.mark.timeout(600)  # the first one starts servers and processes, on a busy machine
+
 
 @pytest.fixture(scope="module")
 def shape() -> Iterator[Shape]:

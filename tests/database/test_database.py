@@ -24,9 +24,12 @@ from inturn.tasks.tables import limits, metadata
 from inturn.web.app import make_app
 from tests.servers import PrivatePostgres
 
+PATIENT_S = 60.0
+"""A database that gets the processor late is not away."""
+
 
 async def test_the_migrations_make_what_the_tables_say(database_url: str) -> None:
-    database = Database(database_url)
+    database = Database(database_url, timeout_s=PATIENT_S)
     assert await database.version() is None
     await asyncio.gather(*(database.migrate() for _ in range(3)))
     assert await database.version() == module.HEAD
@@ -43,7 +46,7 @@ def test_the_newest_migration_is_the_one_that_is_needed() -> None:
 
 
 async def test_an_empty_sqlite_file_is_made_and_postgres_waits_for_a_person(database_url: str) -> None:
-    database = Database(database_url)
+    database = Database(database_url, timeout_s=PATIENT_S)
     if database.is_sqlite:
         await database.open()
         assert await database.version() == module.HEAD
@@ -56,7 +59,7 @@ async def test_an_empty_sqlite_file_is_made_and_postgres_waits_for_a_person(data
 
 
 async def test_a_transaction_is_all_or_nothing(database_url: str) -> None:
-    database = Database(database_url)
+    database = Database(database_url, timeout_s=PATIENT_S)
     await database.migrate()
 
     async def write(at: Connection) -> None:
@@ -72,14 +75,14 @@ async def test_a_transaction_is_all_or_nothing(database_url: str) -> None:
 async def test_a_database_that_is_away_is_told_within_the_timeout_and_used_again_when_it_is_back(
     fresh_postgres: PrivatePostgres,
 ) -> None:
-    database = Database(fresh_postgres.url, timeout_s=30)
+    database = Database(fresh_postgres.url, timeout_s=PATIENT_S)
     await database.migrate()
     fresh_postgres.kill()
     database.timeout_s = 0.5
     with pytest.raises(DatabaseUnavailable):
         await database.version()
     await asyncio.to_thread(fresh_postgres.start)
-    database.timeout_s = 30
+    database.timeout_s = PATIENT_S
     # the connections of before are broken: nobody who asks now is told so
     assert await asyncio.gather(*(database.version() for _ in range(5))) == [module.HEAD] * 5
     await database.close()

@@ -7,8 +7,10 @@ already end a server when the *thread* that started it ends.)
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import weakref
+from pathlib import Path
 
 _SCRIPT = 'last=:; while IFS= read -r line; do last=$line; done; eval "$last"'
 _given: weakref.WeakSet[LastCommand] = weakref.WeakSet()
@@ -43,6 +45,24 @@ class LastCommand:
     def _let_go(self) -> None:
         assert self._shell.stdin is not None
         self._shell.stdin.close()
+
+
+def removal(folder: Path) -> str:
+    """The shell command for it. A server of many threads may still make a file while it is being killed."""
+    path = shlex.quote(str(folder))
+    return f"rm -rf {path} || {{ sleep 1; rm -rf {path}; }}"
+
+
+def end_of_all_in(folder: Path, then: str = ":") -> str:
+    """The shell command that kills whoever works in a folder, does `then`, and removes the folder.
+
+    It is for a process that is being started, while nobody knows its number yet: either it is found in the folder, or
+    it finds the folder gone, and does not start.
+    """
+    path = shlex.quote(f"/cwd -> {folder}")
+    links = f"ls -ld /proc/[0-9]*/cwd 2>/dev/null | grep -F {path}"
+    kill = rf"kill -9 $({links} | sed 's|.*/proc/\([0-9]*\)/cwd -> .*|\1|')"
+    return f"{kill}; {then}; {removal(folder)}; {kill}; {removal(folder)}"
 
 
 def _let_go_in_the_child() -> None:

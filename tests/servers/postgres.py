@@ -143,7 +143,7 @@ class PrivatePostgres(PrivateServer):
         return folder
 
     def _initialize(self, program: Local) -> None:
-        self._remove_at_the_end()
+        self._end_all_at_the_end()
         asked = ["--no-sync", "--no-instructions", f"--username={USER}", "--auth=trust"]
         asked += ["--encoding=UTF8", "--locale=C", f"--pgdata={self._data}"]
         initdb = replace(program, path=_beside(program, "initdb"))

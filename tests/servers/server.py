@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-import shlex
 import shutil
 import signal
 import socket
@@ -25,7 +24,7 @@ from types import TracebackType
 from typing import ClassVar, Self, TypeVar
 
 from inturn.errors import InTurnError
-from tests.servers.last_command import LastCommand
+from tests.servers.last_command import LastCommand, end_of_all_in, removal
 from tests.servers.program import Compose, Program
 
 T = TypeVar("T")
@@ -242,6 +241,7 @@ class PrivateServer(ABC):
         arguments, environment = self.arguments(program, port), self.environment(program, port)
         ports = [port, *self.more_ports()]
         command = [*program.command(self._name, self.folder, ports, environment), *arguments]
+        self._end_all_at_the_end()
         with self._log_file.open("wb") as log:
             # A session of its own, so that Ctrl-C in the terminal leaves the order of ending to us.
             self._process = subprocess.Popen(
@@ -267,10 +267,11 @@ class PrivateServer(ABC):
         self._remove_at_the_end()
 
     def _remove_at_the_end(self, first: str = ":") -> None:
-        folder = shlex.quote(str(self.folder))
-        # a server of many threads may still make a file while it is being killed
-        remove = f"rm -rf {folder} || {{ sleep 1; rm -rf {folder}; }}"
-        _started(self._last_command).set(f"{first}; {self.leftovers()}; {remove}")
+        _started(self._last_command).set(f"{first}; {self.leftovers()}; {removal(self.folder)}")
+
+    def _end_all_at_the_end(self) -> None:
+        """If we are killed while we start a process, nobody has its number yet."""
+        _started(self._last_command).set(end_of_all_in(self.folder, self.leftovers()))
 
     def _signal(self, which: signal.Signals) -> None:
         if self._process is not None and self.is_running:

@@ -28,6 +28,22 @@ if sys.argv[1] == "fork" and child == 0:
 print(server.pid, child, server.folder, flush=True)
 time.sleep(120)
 """
+STALLED = """
+import pathlib, subprocess, time
+from tests.servers import PrivateRedis
+class Stalled(subprocess.Popen):
+    def __init__(self, *words, **more):
+        super().__init__(*words, **more)
+        if "cwd" in more:
+            log = pathlib.Path(more["cwd"]) / "server.log"
+            while "eady to accept connections" not in log.read_text():
+                time.sleep(0.01)
+            print(self.pid, more["cwd"], flush=True)
+            time.sleep(120)
+subprocess.Popen = Stalled
+PrivateRedis().start()
+"""
+"""It gets the processor no more once it has started its server, which is up before anybody has noted its number."""
 
 
 def is_alive(pid: int) -> bool:
@@ -200,3 +216,13 @@ def test_a_parent_that_ends_takes_its_server_with_it(how: signal.Signals, mode: 
         finally:
             if int(child):
                 os.kill(int(child), signal.SIGKILL)
+
+
+def test_a_parent_that_is_killed_while_it_starts_its_server_takes_it_along() -> None:
+    with subprocess.Popen([sys.executable, "-c", STALLED], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        pid, folder = parent.stdout.readline().decode().split()
+        assert is_alive(int(pid))
+        parent.kill()
+    wait_until(lambda: not is_alive(int(pid)))
+    wait_until(lambda: not Path(folder).exists())
