@@ -20,8 +20,22 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LOCKS = {name: (ROOT / name).read_text() for name in ("requirements.lock", "requirements-dev.lock")}
 PIN = re.compile(r"^([a-z0-9-]+)==([^\s;\\]+)(?: ;[^\\]*)?((?: *\\\n +--hash=sha256:[0-9a-f]{64})+)$", re.MULTILINE)
-TARGETS = {"help", "setup", "run", "demo", "test", "check", "format", "bench", "chaos", "pictures", "lock", "clean"}
-EXTRAS = {"redis", "server", "rabbitmq", "workflows", "copilot", "openai", "all"}
+TARGETS = {
+    "help",
+    "setup",
+    "run",
+    "demo",
+    "test",
+    "check",
+    "format",
+    "bench",
+    "chaos",
+    "pictures",
+    "lock",
+    "clean",
+    "split",
+}
+EXTRAS = {"redis", "server", "rabbitmq", "workflows", "copilot", "openai", "all", "tasks", "postgres"}
 HOSTS = [".".join(name) for name in (("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "org"), ("npmjs", "com"))]
 
 

@@ -237,6 +237,8 @@ class Settings(BaseModel):
         None, validation_alias=AliasChoices("INTURN_AI_SERVICE_BASE_URL", "AI_SERVICE_BASE_URL")
     )
     """Where the Tasks service finds the AI service. `None`: in this process."""
+    ai_service_timeout: Seconds = Field(15.0, validation_alias=AliasChoices("INTURN_AI_SERVICE_TIMEOUT"))
+    """How long the AI service may take to accept a request."""
     token_limit: Tokens = Field(100_000, validation_alias=AliasChoices("INTURN_TOKEN_LIMIT"))
     """Tokens that a user may use in a window."""
     token_window: WholeSeconds = Field(86_400, validation_alias=AliasChoices("INTURN_TOKEN_WINDOW"))

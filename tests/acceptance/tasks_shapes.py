@@ -31,7 +31,7 @@ USERS = [f"user{number}" for number in range(120)]
 WINDOW_S = wide_window()
 PATIENT = {
     "INTURN_STORE_TIMEOUT": "30", "INTURN_RABBITMQ_TIMEOUT": "30", "INTURN_DATABASE_TIMEOUT": "60",
-    "INTURN_AGENT_TIMEOUT": "300", "INTURN_TOKEN_WINDOW": str(WINDOW_S),
+    "INTURN_AGENT_TIMEOUT": "300", "INTURN_AI_SERVICE_TIMEOUT": "60", "INTURN_TOKEN_WINDOW": str(WINDOW_S),
 }  # fmt: skip
 """A server that gets the processor late is not away, and midnight is no edge."""
 SOON_S = 120.0

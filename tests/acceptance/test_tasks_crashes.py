@@ -91,7 +91,7 @@ async def test_after_an_answer_of_the_ai_that_was_lost_a_repeat_is_the_same_requ
         lost = await desk.post(ticket, user, "a-key-of-mine")
         problem(lost, 503, "ai-unavailable")
         assert gate.statuses == {ticket: 202}
-        assert (await desk.budget(user))["held"] == 0
+        assert (await desk.budget(user))["held"] > 0, "the job may run, and it does"
         await in_thread(split.tasks.restart)
     await desk.repeated(ticket, user, "a-key-of-mine")
     await desk.close_books()

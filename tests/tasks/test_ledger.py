@@ -29,6 +29,9 @@ class Books:
     async def reserve(self, tokens: int, user: User = ADA, now: float = NOW) -> Hold:
         return await self._database.transaction(lambda at: self._book.reserve(at, user, tokens, now))
 
+    async def reserve_again(self, hold: Hold, now: float = NOW) -> Hold:
+        return await self._database.transaction(lambda at: self._book.reserve_again(at, hold.id, now))
+
     async def settle(self, hold: Hold, used: int) -> bool:
         return await self._database.transaction(lambda at: ledger.settle(at, hold.id, used))
 
@@ -162,3 +165,47 @@ async def test_the_table_itself_refuses_what_is_negative(database: Database, boo
     await books.reserve(10)
     with pytest.raises(sa.exc.IntegrityError):
         await database.transaction(lambda at: at.execute(sa.update(windows).values(held=-1)))
+
+
+async def test_a_hold_that_was_given_back_is_reserved_again_in_the_window_that_runs(books: Books) -> None:
+    hold = await books.reserve(600)
+    assert await books.release(hold)
+    again = await books.reserve_again(hold)
+    assert again == hold
+    assert await books.left() == (0, 600, 400)
+    assert await books.release(hold)
+    await books.reserve(500)
+    with pytest.raises(BudgetExhausted):
+        await books.reserve_again(hold)
+    later = NOW + 3600
+    moved = await books.reserve_again(hold, later)
+    assert (moved.id, moved.window_start) == (hold.id, hold.window_start + 3600)
+    assert (await books.left(), await books.left(now=later)) == ((0, 0, 1000), (0, 600, 400)), "the other has expired"
+    assert await books.settle(hold, 700)
+    assert (await books.left(), await books.left(now=later)) == ((0, 0, 1000), (700, 0, 300))
+
+
+async def test_an_active_hold_that_is_reserved_again_has_all_of_its_time(books: Books) -> None:
+    hold = await books.reserve(600)
+    await books.reserve_again(hold, NOW + 50)
+    assert await books.left() == (0, 600, 400)
+    assert await books.expire(NOW + 70) == 0
+    assert await books.expire(NOW + 110) == 1
+
+
+async def test_what_may_exceed_the_limit_is_held_beyond_it(books: Books, database: Database) -> None:
+    await books.reserve(900)
+    hold = await database.transaction(lambda at: BOOK.reserve(at, ADA, 300, NOW, may_exceed=True))
+    assert await books.left() == (0, 1200, 0)
+    assert await books.settle(hold, 300)
+    assert await books.left() == (300, 900, 0)
+
+
+async def test_limits_that_are_set_at_once_and_beside_the_first_request_count(books: Books) -> None:
+    for number in range(5):
+        user = User("acme", f"new-{number}")
+        done = await asyncio.gather(
+            *(books.set_limit(500, user) for _ in range(8)), books.reserve(100, user), books.reserve(100, user)
+        )
+        assert len(done) == 10
+        assert await books.left(user) == (0, 200, 300)

@@ -154,6 +154,7 @@ async def world(url: str, namespace: str, database_url: str, **settings: Any) ->
         provider.script = succeeds
         chosen: dict[str, Any] = {
             "store_timeout": PATIENT_S, "rabbitmq_timeout": PATIENT_S, "database_timeout": PATIENT_S,
+            "ai_service_timeout": PATIENT_S,
             "token_window": wide_window(),
             "api_keys": SecretStr(KEYS), "webhook_secrets": SecretStr(SECRET), **settings,
         }  # fmt: skip

@@ -20,7 +20,10 @@ async def test_the_page_and_its_parts_are_served_as_what_they_are(site: Site) ->
     for file in FOLDER.rglob("*"):
         if file.suffix in TYPES:
             part = await site.client.get(f"/page/{file.relative_to(FOLDER).as_posix()}")
-            assert (part.status_code, part.content) == (200, file.read_bytes())
+            assert part.status_code == 200
+            # this site has no tasks, so nothing leads to them
+            links = r'<(\w+) data-service="tasks".*?</\1>' if file.suffix == ".html" else "(?!)"
+            assert part.text == re.sub(links, "", file.read_text("utf-8"), flags=re.DOTALL)
             assert part.headers["content-type"] == TYPES[file.suffix]
             for directive in ("default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"):
                 assert directive in part.headers["content-security-policy"]

@@ -96,12 +96,14 @@ class JobOut(BaseModel):
     @classmethod
     def of(cls, record: JobRecord, lane: LaneInfo) -> JobOut:
         outcome = record.outcome if record.status in ("done", "dead") else None
+        status = status_of(record, lane)
+        is_replayed = record.status == "dead" and status != "dead"  # the record says so when its turn has ended
         return cls(
             ai_service_request_id=record.id,
             capability=record.capability,
-            status=status_of(record, lane),
-            attempt=record.attempt,
-            run=record.run,
+            status=status,
+            attempt=1 if is_replayed else record.attempt,
+            run=record.run + is_replayed,
             accepted_at=record.accepted_at,
             changed_at=record.changed_at,
             due_at=record.due_at,

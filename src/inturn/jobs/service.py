@@ -16,7 +16,7 @@ import time
 import uuid
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 from inturn import metrics
 from inturn.agents.protocol import Agent
@@ -30,6 +30,7 @@ from inturn.errors import (
     DuplicateMessage,
     HandlerTimeout,
     InTurnError,
+    LaneBusy,
     LeaseLost,
     Stop,
     StoreUnavailable,
@@ -176,7 +177,18 @@ class JobService:
     async def _publish_and_record(self, payload: CapabilityJobPayload) -> BrokerUnavailable | None:
         """Returns why it is not known whether the broker has the job: it is withdrawn then."""
         message = JobMessage(payload=payload)
-        async with self._turn(message.lane) as turn:
+        try:
+            return await self._publish_in_turn(message, "reject")
+        except LaneBusy:
+            # a repeat, and a worker may be at it for minutes; or the first request is at it, or was killed there
+            record = (await self.app.lanes.inspect(message.lane, limit=1)).state_as(JobRecord)
+            if record is not None and record.status != "withdrawn":
+                return None
+        return await self._publish_in_turn(message, "wait")
+
+    async def _publish_in_turn(self, message: JobMessage, busy: Literal["wait", "reject"]) -> BrokerUnavailable | None:
+        payload = message.payload
+        async with self._turn(message.lane, busy=busy) as turn:
             if turn.state is not None and turn.state.status != "withdrawn":
                 return None
             # one that was withdrawn may still be on the broker: then there are two copies, and the first one counts
@@ -192,9 +204,11 @@ class JobService:
                 return error
         return None
 
-    def _turn(self, lane: str, message_id: str | None = None) -> InlineTurn[JobRecord | None]:
+    def _turn(
+        self, lane: str, message_id: str | None = None, busy: Literal["wait", "reject"] = "wait"
+    ) -> InlineTurn[JobRecord | None]:
         return self.app.turn(
-            lane, message_id=message_id, state=JobRecord, initial=_no_record, state_ttl=self._ttl_s,
+            lane, message_id=message_id, busy=busy, state=JobRecord, initial=_no_record, state_ttl=self._ttl_s,
             ttl=self._lease_s, time_limit=self._limit_s,
         )  # fmt: skip
 

@@ -21,15 +21,13 @@ try:
 except ImportError as error:
     raise MissingExtra("asking the AI service", "server") from error
 
-ANSWER_S = 15.0
-CONNECT_S = 3.0
 SYNC_S = 600.0
 STATUS_S = 2.0
 PATH = "/api/v1/capabilities/parse-task"
 _JOB = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_MAY_RUN = {"still-running", "other-payload", "not-replayable", "response-expired"}
-"""The AI service knows the key: an earlier request with it may have been accepted."""
-_DOES_NOT_RUN = {"broker-unavailable", "store-unavailable", "turn-lost", "no-webhook-secret"}
+_MAY_RUN = {"outcome-unknown", "took-too-long", "still-running", "other-payload", "not-replayable", "response-expired"}
+"""The AI service does not know, or knows the key: an earlier request with it may have been accepted."""
+_GATEWAYS = (502, 504)
 
 
 class NotAccepted(Exception):
@@ -56,9 +54,15 @@ class AiClient:
     """`transport`: the AI service of this process. Without it, the one at `base_url` is asked, with a service key."""
 
     def __init__(
-        self, base_url: str, *, key: str | None = None, transport: httpx2.AsyncBaseTransport | None = None
+        self,
+        base_url: str,
+        *,
+        key: str | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
+        timeout_s: float = 15.0,
     ) -> None:
         self._base_url = base_url.rstrip("/")
+        self._timeout_s = timeout_s
         self._headers = {"authorization": f"Bearer {key}"} if key else {}
         self._transport = transport
         self._client: httpx2.AsyncClient | None = None
@@ -78,7 +82,7 @@ class AiClient:
             "natural_language": text, "time_zone": time_zone, "callback_url": callback_url, "user_id": user_id,
             "token_reservation": hold.model_dump(mode="json"),
         }  # fmt: skip
-        status, told = await self._post("async", body, ANSWER_S, {"idempotency-key": idempotency_key})
+        status, told = await self._post("async", body, self._timeout_s, {"idempotency-key": idempotency_key})
         job_id = told.get("ai_service_request_id")
         if status == 202 and isinstance(job_id, str) and _JOB.fullmatch(job_id):
             return job_id
@@ -107,7 +111,7 @@ class AiClient:
     async def _post(
         self, pattern: str, body: dict[str, Any], answer_s: float, headers: dict[str, str]
     ) -> tuple[int, Mapping[str, Any]]:
-        timeout = httpx2.Timeout(answer_s, connect=CONNECT_S)
+        timeout = httpx2.Timeout(answer_s, connect=self._timeout_s)
         try:
             response = await self._http().post(
                 PATH, params={"pattern": pattern}, json=body, headers=self._sent() | headers, timeout=timeout
@@ -118,7 +122,7 @@ class AiClient:
             raise NotAccepted(Problem("ai-unavailable", _UNKNOWN), is_certain=False) from error
         try:
             told = response.json()
-        except ValueError:
+        except (ValueError, RecursionError):
             told = None
         return response.status_code, told if isinstance(told, dict) else {}
 
@@ -151,11 +155,10 @@ def _refused(status: int, told: Mapping[str, Any]) -> NotAccepted:
         detail, suggestions = told.get("detail"), told.get("suggestions")
         more = {"suggestions": suggestions} if isinstance(suggestions, list) else {}
         return NotAccepted(Problem("vague-input", detail if isinstance(detail, str) else "", more=more), True)
-    if status == 422 and code == "invalid-request":
-        detail = told.get("detail")
-        return NotAccepted(Problem("invalid-request", detail if isinstance(detail, str) else ""), is_certain=True)
+    if status == 422 and code == "invalid-request":  # its detail may name what we have added
+        return NotAccepted(Problem("invalid-request", "The AI service cannot read this sentence."), is_certain=True)
     if code == "agent-timeout":
         return NotAccepted(Problem("ai-unavailable", "The AI service did not finish in time."), is_certain=True)
-    if status == 202 or code in _MAY_RUN or (status >= 500 and code not in _DOES_NOT_RUN):
+    if status == 202 or code in _MAY_RUN or (status in _GATEWAYS and not code):
         return NotAccepted(Problem("ai-unavailable", _UNKNOWN), is_certain=False)
     return NotAccepted(Problem("ai-unavailable"), is_certain=True)

@@ -197,7 +197,9 @@ class LimitIn(BaseModel):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"tokens": 250000}]})
 
-    tokens: Annotated[int, Field(ge=0, le=10**12)] = Field(description="Tokens that the user may use in a window.")
+    tokens: Annotated[int, Field(ge=0, le=10**12, strict=True)] = Field(
+        description="Tokens that the user may use in a window."
+    )
 
 
 class CallbackTaken(BaseModel):

@@ -27,6 +27,8 @@ ACTIVE, SETTLED, RELEASED, EXPIRED = "active", "settled", "released", "expired"
 _HOLD = (holds.c.id, holds.c.estimate, holds.c.window_start, holds.c.tenant_id, holds.c.user_id)
 MAX_AT_ONCE = 500
 """Holds that one transaction lets expire."""
+MAX_USED = 10**12
+"""Tokens that one request can be charged. More is a mistake of whoever counted, and would not fit into a column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +80,12 @@ class Ledger:
         """Raises `BudgetExhausted` if it does not fit. `may_exceed`: it is reserved all the same."""
         start = await self._make_room(at, user, estimate, now, may_exceed)
         hold = Hold(uuid.uuid4().hex, estimate, start)
-        await at.execute(
-            sa.insert(holds).values(
-                id=hold.id, request_id=request_id, tenant_id=user.tenant_id, user_id=user.user_id, window_start=start,
-                estimate=estimate, state=ACTIVE, used=0, expires_at=now + self.hold_ttl_s,
-            )
-        )  # fmt: skip
+        row = {
+            "id": hold.id, "request_id": request_id, "tenant_id": user.tenant_id, "user_id": user.user_id,
+            "window_start": start, "estimate": estimate, "state": ACTIVE, "used": 0,
+            "expires_at": now + self.hold_ttl_s,
+        }  # fmt: skip
+        await at.execute(_NEW_HOLD, row)
         return hold
 
     async def reserve_again(self, at: Connection, hold_id: str, now: float) -> Hold:
@@ -105,7 +107,7 @@ class Ledger:
             # the first request of a window; or what is held for others may have expired
             await self._begin_window(at, user, start)
             await self.expire(at, now, user)
-            if not await _hold(at, user, start, estimate, may_exceed):
+            if not await _hold(at, user, start, estimate, _TAKE_ANYWAY if may_exceed else _TAKE):
                 raise self._exhausted(await self.budget(at, user, now), estimate, now)
         return start
 
@@ -118,10 +120,12 @@ class Ledger:
 
     async def set_limit(self, at: Connection, user: User, tokens: int, now: float) -> None:
         """For the window that runs now, too. Below what is spent it only stops further requests."""
-        mine = (limits.c.tenant_id == user.tenant_id, limits.c.user_id == user.user_id)
-        if not (await at.execute(sa.update(limits).where(*mine).values(tokens=tokens))).rowcount:
-            await at.execute(sa.insert(limits).values(tenant_id=user.tenant_id, user_id=user.user_id, tokens=tokens))
-        await at.execute(sa.update(windows).where(_is(user, self.window_of(now))).values(tokens=tokens))
+        mine, start = {"tenant_id": user.tenant_id, "user_id": user.user_id}, self.window_of(now)
+        if not await insert_once(at, limits, **mine, tokens=tokens):
+            await at.execute(sa.update(limits).filter_by(**mine).values(tokens=tokens))
+        # somebody else may just be about to begin the window, with the old limit: this waits for it
+        await self._begin_window(at, user, start)
+        await at.execute(sa.update(windows).where(_is(user, start)).values(tokens=tokens))
 
     async def expire(self, at: Connection, now: float, user: User | None = None) -> Sequence[Hold]:
         """Gives back what nobody has settled in time: of this user, or of everybody."""
@@ -171,10 +175,24 @@ async def release(at: Connection, hold_id: str) -> bool:
     return await _leave(at, hold_id, (ACTIVE,), RELEASED, 0) is not None
 
 
-async def _hold(at: Connection, user: User, start: int, estimate: int, may_exceed: bool = False) -> bool:
-    fits = sa.true() if may_exceed else windows.c.spent + windows.c.held + estimate <= windows.c.tokens
-    done = await at.execute(sa.update(windows).where(_is(user, start), fits).values(held=windows.c.held + estimate))
-    return done.rowcount == 1
+# What every request does. Made once: to build a statement takes longer than SQLite needs to run it.
+_NEEDED: sa.BindParameter[int] = sa.bindparam("needed", type_=sa.BigInteger)
+_TAKE_ANYWAY = (
+    sa.update(windows)
+    .where(
+        windows.c.tenant_id == sa.bindparam("of_tenant"),
+        windows.c.user_id == sa.bindparam("of_user"),
+        windows.c.window_start == sa.bindparam("of_window"),
+    )
+    .values(held=windows.c.held + _NEEDED)
+)
+_TAKE = _TAKE_ANYWAY.where(windows.c.spent + windows.c.held + _NEEDED <= windows.c.tokens)
+_NEW_HOLD = sa.insert(holds)
+
+
+async def _hold(at: Connection, user: User, start: int, estimate: int, take: sa.Update = _TAKE) -> bool:
+    values = {"of_tenant": user.tenant_id, "of_user": user.user_id, "of_window": start, "needed": estimate}
+    return (await at.execute(take, values)).rowcount == 1
 
 
 async def _leave(at: Connection, hold_id: str, states: tuple[str, ...], to: str, used: int) -> Hold | None:

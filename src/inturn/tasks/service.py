@@ -50,6 +50,8 @@ GIVEN_UP_S = 2 * 86_400.0
 """A call-back is tried for a day. A request without one after two has failed; one that comes later still counts."""
 KEPT_S = 30 * 86_400.0
 """How long the ids of call-backs are kept. Dead jobs, which may be replayed, are kept for a week."""
+MAX_TOLD, MAX_SUGGESTIONS = 2000, 10
+"""Characters of each text, and texts, that are kept of the reason of a failure."""
 LOOK_AGAIN_S = 1.0
 """After this time whoever follows a request looks again, if nothing of it was heard."""
 
@@ -128,11 +130,9 @@ class TasksService:
                 callback_url=self._callback_url, user_id=user.user_id, hold=reservation,
             )  # fmt: skip
         except NotAccepted as refused:
-            await self._give_back(request_id, is_certain=refused.is_certain)
+            if refused.is_certain:  # else the job may run: its call-back settles the hold, or it expires
+                await self._give_back(request_id)
             raise refused.problem from refused
-        except BaseException:  # cancelled, say: nobody knows whether it was asked
-            await asyncio.shield(self._give_back(request_id, is_certain=False))
-            raise
         # if we are killed here, the job runs, and its call-back finds the request as it is
         try:
             await self.database.transaction(lambda at: _was_accepted(at, request_id, job_id, self.now()))
@@ -143,32 +143,26 @@ class TasksService:
 
     async def create_now(self, user: User, given: ParseTaskInput) -> Task:
         """Waits for the AI service, and returns the task. Raises as `create` does."""
-        request_id = _request_id(user, None)
+        request_id, began_at = _request_id(user, None), self.now()
+        log.info("Create task (sync) - starting request=%s", request_id)
         await self._begin(user, request_id, given)
         try:
             told = await self.ai.ask_and_wait(given.natural_language, given.time_zone)
-            parsed, used = ParsedTask.model_validate(told.get("result")), _tokens(told.get("openai_metadata"))
+            parsed, used = ParsedTask.model_validate(told.get("result")), _used_of(told.get("openai_metadata"))
+            task = await self.database.transaction(
+                lambda at: _finish_now(at, self.ledger, request_id, parsed, used, self.now())
+            )
         except NotAccepted as refused:
-            await self._give_back(request_id, is_certain=True)
+            await self._give_back(request_id)
             raise refused.problem from refused
         except ValidationError as error:
-            await self._give_back(request_id, is_certain=True)
+            await self._give_back(request_id)
             raise Problem("ai-unavailable", "The AI service gave an answer that is no task.") from error
-        except BaseException:
-            await asyncio.shield(self._give_back(request_id, is_certain=True))
+        except BaseException:  # cancelled, say: nobody will be called back
+            await asyncio.shield(self._give_back(request_id))
             raise
-
-        async def finish(at: Connection) -> Task:
-            row = await _locked(at, requests.c.id == request_id)
-            if row.state != DONE:  # else the first try of this was committed
-                await _finish(at, self.ledger, row, parsed, used, self.now())
-            task_id = await at.scalar(sa.select(requests.c.task_id).where(requests.c.id == request_id))
-            found = await find_task_by_id(at, user, str(task_id))
-            assert found is not None, "it was just made"
-            return found
-
-        task = await self.database.transaction(finish)
-        self._count("done", used, self.now() - task.created_at)
+        self._count("done", used, self.now() - began_at)
+        log.info("Create task (sync) - succeeded request=%s task=%s", request_id, task.id)
         return task
 
     async def _begin(self, user: User, request_id: str, given: ParseTaskInput) -> TokenReservation | None:
@@ -214,23 +208,23 @@ class TasksService:
         except UnknownCapability:
             return self._estimate
 
-    async def _give_back(self, request_id: str, *, is_certain: bool) -> None:
-        """If the AI service may have the job all the same, its call-back still finds the request."""
+    async def _give_back(self, request_id: str) -> None:
+        """The AI service has not accepted it."""
 
-        async def give_back(at: Connection) -> None:
+        async def give_back(at: Connection) -> bool:
             row = await _locked(at, requests.c.id == request_id)
             if row.state != ASKING:  # its call-back was faster, or a repeat was accepted
-                return
+                return False
             await ledger.release(at, row.hold_id)
-            if is_certain:
-                changed = sa.update(requests).where(requests.c.id == request_id)
-                await at.execute(changed.values(state=REFUSED, changed_at=self.now()))
+            changed = sa.update(requests).where(requests.c.id == request_id)
+            await at.execute(changed.values(state=REFUSED, changed_at=self.now()))
+            return True
 
         try:
-            await self.database.transaction(give_back)
+            if await self.database.transaction(give_back):
+                metrics.task_requests.labels("refused").inc()
         except DatabaseError as error:  # the user is told what the AI service said; the hold expires
             log.warning("request=%s: its tokens are held until they expire: %s", request_id, error)
-        metrics.task_requests.labels("refused").inc()
 
     # -- the call-back
 
@@ -334,7 +328,14 @@ class TasksService:
         return changed
 
     async def delete(self, user: User, task_id: str) -> None:
-        if not await self.database.transaction(lambda at: delete_task(at, user, task_id)):
+        is_deleted = False
+
+        async def delete(at: Connection) -> bool:
+            nonlocal is_deleted  # by a first try, whose commit was not answered
+            is_deleted = await delete_task(at, user, task_id) or is_deleted
+            return is_deleted
+
+        if not await self.database.transaction(delete):
             raise UnknownTask(task_id)
 
     # -- what nobody asks for
@@ -387,6 +388,8 @@ class TasksService:
                 await self.sweep()
             except DatabaseError as error:
                 log.warning("sweeping is put off: %s", error)
+            except Exception:  # whatever it is, holds must go on to expire
+                log.exception("sweeping failed")
             await asyncio.sleep(SWEEP_S)
 
     async def close(self) -> None:
@@ -444,7 +447,7 @@ async def _take(
         why = ErrorInfo(type="invalid_result", message="The AI service gave an answer that is no task.")
         await _fail(at, row, why, callback.ai_service_request_id, now)
         return "failed", 0
-    used = sum(call.total_tokens for call in callback.openai_metadata)
+    used = min(ledger.MAX_USED, sum(call.total_tokens for call in callback.openai_metadata))
     changed = sa.update(requests).where(requests.c.id == row.id)
     await at.execute(changed.values(ai_service_request_id=callback.ai_service_request_id))
     await _finish(at, budget, row, parsed, used, now)
@@ -460,6 +463,18 @@ async def _finish(at: Connection, budget: Ledger, row: Any, parsed: ParsedTask, 
         await ledger.settle(at, hold_id, used)
     changed = sa.update(requests).where(requests.c.id == row.id)
     await at.execute(changed.values(state=DONE, task_id=task_id, hold_id=hold_id, error=None, changed_at=now))
+
+
+async def _finish_now(
+    at: Connection, budget: Ledger, request_id: str, parsed: ParsedTask, used: int, now: float
+) -> Task:
+    row = await _locked(at, requests.c.id == request_id)
+    if row.state != DONE:  # else the first try of this was committed
+        await _finish(at, budget, row, parsed, used, now)
+        row = await _locked(at, requests.c.id == request_id)
+    found = await find_task_by_id(at, User(row.tenant_id, row.user_id), row.task_id)
+    assert found is not None, "it was just made"
+    return found
 
 
 async def _open_again(at: Connection, budget: Ledger, row: Any, job: JobStatus, now: float) -> Any:
@@ -486,7 +501,9 @@ async def _hold_anew(at: Connection, budget: Ledger, row: Any, now: float) -> st
 async def _fail(at: Connection, row: Any, error: ErrorInfo, job_id: str, now: float) -> None:
     """Settles at 0: who got no task pays nothing."""
     await ledger.settle(at, row.hold_id, 0)
-    told = ErrorInfo(type=error.type, message=error.message, suggestions=error.suggestions)
+    told = ErrorInfo(
+        type=_kept(error.type), message=_kept(error.message) or "", suggestions=_kept_all(error.suggestions)
+    )
     await at.execute(
         sa.update(requests)
         .where(requests.c.id == row.id)
@@ -538,7 +555,16 @@ def _may_be_replayed(row: Any) -> bool:
     return ErrorInfo.model_validate_json(row.error).type != "vague_input"
 
 
-def _tokens(calls: Any) -> int:
+def _kept(text: str | None) -> str | None:
+    """As much as people read, and without what no database keeps: it may be the words of a model."""
+    return None if text is None else text.replace("\0", "").encode(errors="replace").decode()[:MAX_TOLD]
+
+
+def _kept_all(texts: list[str] | None) -> list[str] | None:
+    return None if texts is None else [_kept(each) or "" for each in texts[:MAX_SUGGESTIONS]]
+
+
+def _used_of(calls: Any) -> int:
     """What the AI service says that its calls used."""
     told = [call.get("total_tokens") for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
-    return sum(tokens for tokens in told if isinstance(tokens, int) and tokens > 0)
+    return min(ledger.MAX_USED, sum(tokens for tokens in told if isinstance(tokens, int) and tokens > 0))

@@ -178,11 +178,7 @@ async def _change_subtasks(at: Connection, task: Task, given: list[dict[str, Any
 
 
 async def delete_task(at: Connection, user: User, task_id: str) -> bool:
-    await at.execute(
-        sa.delete(subtasks).where(
-            subtasks.c.task_id.in_(sa.select(tasks.c.id).where(tasks.c.id == task_id, *_of(user)))
-        )
-    )
+    """Its subtasks go with it."""
     return (await at.execute(sa.delete(tasks).where(tasks.c.id == task_id, *_of(user)))).rowcount == 1
 
 

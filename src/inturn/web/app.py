@@ -166,7 +166,7 @@ def make_app(
         api.include_router(task_routes(tasks, caller, admin))
         api.include_router(webhook_routes(tasks, signed_body(signed)))
     api.include_router(health_routes(turns))
-    api.include_router(page_routes())
+    api.include_router(page_routes(services=served))
     api.include_router(description_routes(api))
     # the last one added is the outermost
     api.add_middleware(Idempotent, turns=turns)

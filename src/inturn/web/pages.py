@@ -6,12 +6,15 @@ Anyone may ask for them, without a key. So their bytes are made once, and a clie
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from fastapi import APIRouter, FastAPI, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
+
+from inturn.settings import SERVICES, ServiceName
 
 FOLDER = Path(__file__).parent / "page"
 
@@ -45,9 +48,10 @@ class Kept:
         return Response(self._body, media_type=self._media_type, headers=self._headers)
 
 
-def page_routes(folder: Path = FOLDER) -> APIRouter:
+def page_routes(folder: Path = FOLDER, services: Collection[ServiceName] = SERVICES) -> APIRouter:
+    """`services`: what this server serves. There are no pages of anything else, and no links to them."""
     router = APIRouter(include_in_schema=False)
-    files = _files(folder)
+    files = _files(folder, [name for name in SERVICES if name not in services])
 
     def answer(request: Request, name: str) -> Response:
         found = files.get(name)  # looked up, never joined to a path: no name leads out of the folder
@@ -57,11 +61,16 @@ def page_routes(folder: Path = FOLDER) -> APIRouter:
 
     @router.api_route("/", methods=["GET", "HEAD"])
     async def page(request: Request) -> Response:
-        return answer(request, "index.html")
+        if "chat" in services:
+            return answer(request, "index.html")
+        root = str(request.scope.get("root_path", "")).rstrip("/")
+        return RedirectResponse(f"{root}/tasks" if "tasks" in services else f"{root}/docs")
 
-    @router.api_route("/tasks", methods=["GET", "HEAD"])
-    async def tasks(request: Request) -> Response:
-        return answer(request, "tasks.html")
+    if "tasks" in services:
+
+        @router.api_route("/tasks", methods=["GET", "HEAD"])
+        async def tasks(request: Request) -> Response:
+            return answer(request, "tasks.html")
 
     @router.api_route("/docs", methods=["GET", "HEAD"])
     async def docs(request: Request) -> Response:
@@ -74,9 +83,21 @@ def page_routes(folder: Path = FOLDER) -> APIRouter:
     return router
 
 
-def _files(folder: Path) -> Mapping[str, Kept]:
+def _files(folder: Path, missing: Collection[ServiceName]) -> Mapping[str, Kept]:
     found = (path for path in folder.rglob("*") if path.is_file() and path.suffix in TYPES)
-    return {path.relative_to(folder).as_posix(): Kept(path.read_bytes(), TYPES[path.suffix], HEADERS) for path in found}
+    return {
+        path.relative_to(folder).as_posix(): Kept(_without(missing, path), TYPES[path.suffix], HEADERS)
+        for path in found
+    }  # fmt: skip
+
+
+def _without(missing: Collection[ServiceName], path: Path) -> bytes:
+    """A page leaves out what is marked with a service that is not there."""
+    body = path.read_bytes()
+    if path.suffix == ".html":
+        for name in missing:
+            body = re.sub(rb'<(\w+) data-service="%s".*?</\1>' % name.encode(), b"", body, flags=re.DOTALL)
+    return body
 
 
 class Description:

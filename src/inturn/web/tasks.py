@@ -40,12 +40,13 @@ def make_tasks(
             raise SettingsError("AI_SERVICE_BASE_URL needs TASKS_SERVICE_BASE_URL: where the AI service calls back")
         given = settings.service_keys
         key = given.get_secret_value().split(",")[0].strip() if given is not None else None
-        ai = AiClient(settings.ai_service_base_url, key=key)
+        ai = AiClient(settings.ai_service_base_url, key=key, timeout_s=settings.ai_service_timeout)
     elif jobs is None:
         raise SettingsError("INTURN_SERVICES has tasks and not ai: set AI_SERVICE_BASE_URL")
     else:
         inside = FastAPI(openapi_url=None)
-        ai = AiClient(INSIDE, transport=httpx2.ASGITransport(as_service(inside), raise_app_exceptions=False))
+        transport = httpx2.ASGITransport(as_service(inside), raise_app_exceptions=False)
+        ai = AiClient(INSIDE, transport=transport, timeout_s=settings.ai_service_timeout)
     can_be_called = own_url is not None or settings.job_concurrency > 0
     service = TasksService(
         Database(default_url(settings), timeout_s=settings.database_timeout),
@@ -61,6 +62,5 @@ def make_tasks(
         inside.include_router(webhook_routes(service, signed_body(secrets)))
         if own_url is None:
             # the worker of this process calls back without a network: it need not know where this server listens
-            transport = httpx2.ASGITransport(as_service(inside), raise_app_exceptions=False)
             jobs.callbacks.mount(INSIDE + WEBHOOK_PATH, transport)
     return service
