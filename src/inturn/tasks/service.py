@@ -40,7 +40,15 @@ from inturn.tasks import ledger
 from inturn.tasks.ai_client import AiClient, JobStatus, NotAccepted
 from inturn.tasks.ledger import Budget, Ledger, User, insert_once
 from inturn.tasks.tables import holds, requests, webhooks
-from inturn.tasks.tasks import Task, change_task, create_many_subtasks, create_task, delete_task, find_task_by_id
+from inturn.tasks.tasks import (
+    Task,
+    change_task,
+    create_many_subtasks,
+    create_task,
+    delete_task,
+    find_task_by_id,
+    find_tasks,
+)
 
 log = logging.getLogger("inturn.tasks")
 
@@ -112,7 +120,7 @@ class TasksService:
 
     async def create(self, user: User, given: ParseTaskInput, idempotency_key: str | None = None) -> str:
         """Returns the id of the request: the AI service has it. Raises `BudgetExhausted`, or a `Problem` that says why
-        the AI service has not; then nothing is held for it.
+        the AI service has not, and then nothing is held for it; or that nobody knows, and then its tokens stay held.
         """
         if self._callback_url is None:
             raise Problem(
@@ -275,9 +283,8 @@ class TasksService:
         async def look(at: Connection) -> list[Request]:
             query = sa.select(requests).where(*_of(user), requests.c.state.in_(states))
             rows = (await at.execute(query.order_by(requests.c.created_at.desc(), requests.c.id).limit(limit))).all()
-            return [
-                _request(row, await find_task_by_id(at, user, row.task_id) if row.task_id else None) for row in rows
-            ]
+            made = await find_tasks(at, user, [row.task_id for row in rows if row.task_id])
+            return [_request(row, made.get(row.task_id)) for row in rows]
 
         return await self.database.transaction(look)
 

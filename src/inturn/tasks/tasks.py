@@ -99,6 +99,12 @@ async def find_task_by_id(at: Connection, user: User, task_id: str, *, locks: bo
     return None if row is None else (await _with_subtasks(at, [row]))[0]
 
 
+async def find_tasks(at: Connection, user: User, task_ids: Sequence[str]) -> dict[str, Task]:
+    """By their ids, those that there are."""
+    rows = (await at.execute(sa.select(tasks).where(tasks.c.id.in_(task_ids), *_of(user)))).all()
+    return {task.id: task for task in await _with_subtasks(at, rows)}
+
+
 async def list_tasks(
     at: Connection,
     user: User,
