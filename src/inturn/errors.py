@@ -446,7 +446,7 @@ class BudgetExhausted(TasksError):
 
     def __init__(self, needed: int, limit: int, remaining: int, resets_at: float, retry_after_s: int) -> None:
         super().__init__(
-            f"this needs about {needed} tokens, and {remaining} of {limit} are left: the budget begins anew in "
+            f"this needs about {needed} tokens, and {remaining} of {limit} are left: the budget resets in "
             f"{retry_after_s} s"
         )
         self.needed = needed

@@ -445,7 +445,9 @@ class TestTheBudget:
         tasks.add(RENT, "Pay the rent")
         request = tasks.write(PARTY)
         expect(request).to_have_attribute("data-state", "refused")
-        expect(request).to_contain_text(re.compile(r"budget is used up\. It resets .*at \d\d:\d\d, in about \d+ "))
+        expect(request).to_contain_text(
+            re.compile(r"budget has no room for this\. It resets .*at \d\d:\d\d, in about \d+ ")
+        )
         expect(request.get_by_role("button", name="Try again")).to_be_visible()
         expect(tasks.page.get_by_role("status")).to_contain_text("It resets")
         tasks.reload()

@@ -75,6 +75,9 @@ TOLD: list[tuple[BaseException, Told]] = [
     (errors.InputRefused("hunter2"), (400, "input-refused")),
     (errors.VagueInput("It is not clear what to do.", ["Pay the rent"]), (400, "vague-input")),
     (errors.UnknownJob("j"), (404, "unknown-job")),
+    (errors.UnknownTask("t"), (404, "unknown-task")),
+    (errors.UnknownRequest("r"), (404, "unknown-request")),
+    (errors.DatabaseUnavailable("postgresql://hunter2", "hunter2"), (503, "database-unavailable")),
     (errors.BrokerUnavailable("hunter2"), (503, "broker-unavailable")),
     (errors.BrokerFull("hunter2"), (503, "broker-unavailable")),
     (errors.QueueMismatch("hunter2"), (503, "broker-unavailable")),
@@ -85,7 +88,8 @@ TOLD: list[tuple[BaseException, Told]] = [
 OURS: set[type[errors.InTurnError]] = {
     errors.InTurnError, errors.SettingsError, errors.MissingExtra, errors.DefinitionError, errors.LockError,
     errors.LockMismatch, errors.AlreadyHeld, errors.NotHeld, errors.ConversationError, errors.LaneError,
-    errors.UnknownHandler, errors.HandlerSignal, errors.Apart, errors.CapabilityError,
+    errors.UnknownHandler, errors.HandlerSignal, errors.Apart, errors.CapabilityError, errors.DatabaseError,
+    errors.DatabaseOutdated, errors.TasksError,
 }  # fmt: skip
 
 
@@ -97,6 +101,14 @@ def test_an_error_is_told_as_what_it_is(error: BaseException, told: Told) -> Non
     assert found.retry_after_s == CATALOGUE[found.code].retry_after_s
     assert found.detail
     assert "hunter2" not in found.detail
+
+
+def test_a_budget_that_is_used_up_is_told_with_what_is_left_and_when_it_resets() -> None:
+    found = problem_of(errors.BudgetExhausted(1000, 5000, 200, 1_700_000_000.0, 30))
+    assert found is not None
+    assert (found.status, found.code, found.retry_after_s) == (429, "budget-exhausted", 30)
+    told = {"x-budget-limit": "5000", "x-budget-remaining": "200", "x-budget-reset": "1700000000", "retry-after": "30"}
+    assert told.items() <= dict(found.headers()).items()
 
 
 @pytest.mark.parametrize("said", ["down", "down.", "Try later.\n", "a very long text…", "why?"])
@@ -117,7 +129,8 @@ def test_there_is_no_error_without_a_line_in_this_table() -> None:
     every = {
         kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.InTurnError)
     }  # fmt: skip
-    assert {type(error) for error, _ in TOLD if isinstance(error, errors.InTurnError)} | OURS == every
+    told = {type(error) for error, _ in TOLD if isinstance(error, errors.InTurnError)} | {errors.BudgetExhausted}
+    assert told | OURS == every
     assert not {type(error) for error, _ in TOLD} & OURS
 
 

@@ -14,6 +14,7 @@ from inturn import InTurn, Retry, Stop
 from inturn.errors import SettingsError
 from inturn.http.signatures import Secrets, verify
 from inturn.jobs.callbacks import (
+    INSIDE,
     TRIED_FOR_S,
     CallbackClient,
     CallbackMessage,
@@ -178,6 +179,14 @@ async def test_a_url_that_is_no_longer_configured_is_not_called() -> None:
         moved = CallbackClient(app, CallbackTargets(["http://elsewhere.internal"]), Secrets([SECRET]))
         with pytest.raises(Stop, match="not below a configured base"):
             await moved.deliver(told(receiver), 1)
+        assert receiver.calls == []
+
+
+async def test_a_receiver_inside_another_process_is_left_to_that_process() -> None:
+    async with calling() as (receiver, client, _):
+        there = told(receiver).model_copy(update={"url": f"http://0123456789abcdef.{INSIDE}/api/v1/webhooks"})
+        with pytest.raises(Retry, match="inside another process"):
+            await client.deliver(there, 1)
         assert receiver.calls == []
 
 

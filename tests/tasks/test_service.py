@@ -86,14 +86,67 @@ async def test_a_refused_request_that_is_repeated_reserves_the_same_hold_again(
     await here.check_books()
 
 
+async def test_a_refusal_of_a_repeat_gives_nothing_back_because_the_first_one_may_run(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, let_go = here.service.ai.ask, asyncio.Event()
+
+    async def no_answer(*given: Any, **named: Any) -> str:
+        await ask(*given, **named)
+        raise NotAccepted(Problem("ai-unavailable"), is_certain=False)
+
+    async def away(*given: Any, **named: Any) -> str:
+        raise NotAccepted(Problem("ai-unavailable"), is_certain=True)
+
+    async def held(request: Any, wire: Any) -> None:
+        await let_go.wait()
+        await succeeds(request, wire)
+
+    here.provider.script = held
+    headers = ADA | {"idempotency-key": "k"}
+    for answer in (no_answer, away):
+        monkeypatch.setattr(here.service.ai, "ask", answer)
+        problem(await here.post(headers=headers), 503, "ai-unavailable")
+        assert (await here.budget())["held"] > 0
+    (row,) = await here.rows(requests)
+    assert (await here.request(row.id))["status"] == "queued"
+    let_go.set()
+    assert (await here.ended(row.id))["status"] == "done"
+    await here.check_books()
+
+
+async def test_a_sync_request_with_a_key_is_made_once(here: World) -> None:
+    first = await here.service.create_now(ME, GIVEN, "k")
+    assert await here.service.create_now(ME, GIVEN, "k") == first
+    assert len(here.provider.requests) == 1
+    assert (await here.budget())["spent"] == 120
+    with pytest.raises(Problem, match="belongs to another request"):
+        await here.service.create_now(ME, ParseTaskInput(natural_language="Call the bank"), "k")
+    await here.check_books()
+    await here.service.delete(ME, first.id)
+    with pytest.raises(Problem, match="another Idempotency-Key"):
+        await here.service.create_now(ME, GIVEN, "k")
+
+
 async def test_once_both_services_have_a_request_it_is_accepted_also_if_the_database_goes_away(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def away(*given: Any) -> None:
         raise DatabaseUnavailable("postgresql://…", "gone")
 
-    monkeypatch.setattr(module, "_was_accepted", away)
-    request_id = await here.accepted()
+    let_go = asyncio.Event()
+
+    async def held(request: Any, wire: Any) -> None:
+        await let_go.wait()
+        await succeeds(request, wire)
+
+    here.provider.script = held
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_was_accepted", away)
+        request_id = await here.accepted()
+    await here.service.sweep()
+    assert [row.state for row in await here.rows(requests)] == ["queued"]
+    let_go.set()
     assert (await here.ended(request_id))["status"] == "done"
     await here.check_books()
 

@@ -47,7 +47,7 @@ class TokenReservation(BaseModel):
         int
         | Annotated[float, Field(allow_inf_nan=False)]
         | Annotated[str, StringConstraints(min_length=1, max_length=64)]
-    ) = Field(description="When the window began in which they are held.")
+    ) = Field(description="When the window began in which the request was made.")
     hold_id: str = Field(min_length=1, max_length=128, pattern=r"^[^\x00]+$", description="The id of the hold.")
 
 

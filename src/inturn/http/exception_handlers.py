@@ -35,6 +35,13 @@ def add_exception_handlers(api: FastAPI) -> None:
     api.add_exception_handler(HTTPException, _of_http)
 
 
+def invalid_body(error: ValidationError) -> RequestValidationError:
+    """For a route that reads its body itself: as FastAPI says it, a 422 that names each field."""
+    return RequestValidationError(
+        [{**found, "loc": ("body", *found["loc"])} for found in error.errors(include_url=False)]
+    )
+
+
 class LastResort:
     """Outside of all that may fail. An error that nobody handled is logged, and its client learns nothing about it."""
 

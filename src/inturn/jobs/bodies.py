@@ -116,10 +116,12 @@ class JobOut(BaseModel):
 def status_of(record: JobRecord, lane: LaneInfo) -> JobStatus:
     if record.status == "done":
         return "done"
+    # an old copy from the broker, or a repeat of the request, takes the lane of a dead job too: inline, for a moment
+    is_inline = lane.running is not None and lane.running.is_inline
+    if record.status == "dead" and (is_inline or not lane.holder) and not lane.waiting:  # else it is being replayed
+        return "dead"
     if lane.holder or record.status == "failing":  # it becomes a dead letter in a moment
         return "running"
-    if record.status == "dead" and not lane.waiting:  # else it is being replayed
-        return "dead"
     return "attempt" if record.status == "attempt" else "queued"
 
 

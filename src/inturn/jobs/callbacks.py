@@ -38,6 +38,8 @@ except ImportError as error:
 
 log = logging.getLogger("inturn.jobs")
 
+INSIDE = "inside.inturn.internal"
+"""Hosts below this name are receivers inside a process, known by no name server."""
 TRIED_FOR_S = 86_400.0
 LONGEST_S = 600.0
 """Between two attempts at the same call-back."""
@@ -157,6 +159,9 @@ class CallbackClient:
         """
         why = self.targets.problem(message.url)
         if why:
+            if (urlsplit(message.url).hostname or "").endswith(INSIDE):
+                said = "its receiver is inside another process: set TASKS_SERVICE_BASE_URL if several work on jobs"
+                raise self._again(message, attempt, tried_for_s, said)
             raise Stop(f"{message.url} is not called: {why}")
         await self._must_not_be_gone(message.url)
         began = clock.now()

@@ -27,8 +27,9 @@ from inturn.lanes.watch import Watch
 
 try:
     from fastapi import APIRouter, Depends, Header, Path, Query, Response
-    from fastapi.exceptions import RequestValidationError
     from fastapi.sse import EventSourceResponse, ServerSentEvent
+
+    from inturn.http.exception_handlers import invalid_body
 except ImportError as error:
     raise MissingExtra("inturn.jobs.routes", "server") from error
 
@@ -135,8 +136,7 @@ def _read(model: Any, given: dict[str, Any]) -> Any:
     try:
         return model.model_validate(given)
     except ValidationError as error:
-        wrong = [{**found, "loc": ("body", *found["loc"])} for found in error.errors(include_url=False)]
-        raise RequestValidationError(wrong) from error
+        raise invalid_body(error) from error
 
 
 def _add_job_routes(router: APIRouter, service: JobService, caller: Calls) -> None:

@@ -5,6 +5,7 @@ What it refuses is told on in meaning, and nothing of its own words that are mea
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +26,10 @@ SYNC_S = 600.0
 STATUS_S = 2.0
 PATH = "/api/v1/capabilities/parse-task"
 _JOB = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_MAY_RUN = {"outcome-unknown", "took-too-long", "still-running", "other-payload", "not-replayable", "response-expired"}
+_MAY_RUN = {
+    "outcome-unknown", "turn-lost", "took-too-long", "still-running", "other-payload", "not-replayable",
+    "response-expired",
+}  # fmt: skip
 """The AI service does not know, or knows the key: an earlier request with it may have been accepted."""
 _GATEWAYS = (502, 504)
 
@@ -39,7 +43,7 @@ class NotAccepted(Exception):
         self.is_certain = is_certain
 
 
-class JobStatus(BaseModel):
+class JobProgress(BaseModel):
     """`run`: 1, and one more for each time that it was replayed."""
 
     status: str
@@ -95,11 +99,12 @@ class AiClient:
             return told
         raise _refused(status, told)
 
-    async def job(self, job_id: str) -> JobStatus | None:
+    async def job(self, job_id: str) -> JobProgress | None:
         """How far a job is. `None` if that cannot be found out."""
         try:
-            response = await self._http().get(f"/api/v1/jobs/{job_id}", headers=self._sent(), timeout=STATUS_S)
-            return JobStatus.model_validate_json(response.content) if response.status_code == 200 else None
+            async with asyncio.timeout(STATUS_S):
+                response = await self._http().get(f"/api/v1/jobs/{job_id}", headers=self._sent())
+            return JobProgress.model_validate_json(response.content) if response.status_code == 200 else None
         except (httpx2.HTTPError, ValidationError, OSError):
             return None
 
@@ -113,9 +118,10 @@ class AiClient:
     ) -> tuple[int, Mapping[str, Any]]:
         timeout = httpx2.Timeout(answer_s, connect=self._timeout_s)
         try:
-            response = await self._http().post(
-                PATH, params={"pattern": pattern}, json=body, headers=self._sent() | headers, timeout=timeout
-            )
+            async with asyncio.timeout(answer_s):  # for all of it; inside this process there is no other limit
+                response = await self._http().post(
+                    PATH, params={"pattern": pattern}, json=body, headers=self._sent() | headers, timeout=timeout
+                )
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
             raise NotAccepted(Problem("ai-unavailable"), is_certain=True) from error
         except (httpx2.HTTPError, OSError) as error:  # it was sent, and nobody knows what became of it

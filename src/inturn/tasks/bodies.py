@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from inturn.capabilities.outcome import ErrorInfo
 from inturn.capabilities.parse_task.models import Day, Name, Score, Text
@@ -13,16 +13,6 @@ from inturn.tasks.service import Request, Status
 from inturn.tasks.tasks import Task
 
 MAX_SUBTASKS = 50
-
-
-def _can_be_kept(text: str) -> str:
-    """PostgreSQL has no text with this character."""
-    if "\0" in text:
-        raise ValueError("must not hold the character 0")
-    return text
-
-
-Kept = Annotated[Text, AfterValidator(_can_be_kept)]
 _ID = "9f3c2a7b5d1e4f60a1b2c3d4e5f60718"
 _TASK: dict[str, Any] = {
     "id": _ID, "tasks_service_request_id": _ID, "natural_language": "Pay the rent by Friday", "title": "Pay the rent",
@@ -43,14 +33,14 @@ class TaskIn(BaseModel):
         extra="forbid", json_schema_extra={"examples": [{"natural_language": "Pay the rent by Friday"}]}
     )
 
-    natural_language: Kept = Field(description="What to do, in your own words.")
+    natural_language: Text = Field(description="What to do, in your own words.")
     time_zone: Annotated[str, StringConstraints(max_length=64)] = Field(
         "UTC", description="An IANA time zone, such as Europe/Berlin: whose Friday it is."
     )
 
 
 class Accepted(BaseModel):
-    """The request is safe. Its task is made in a moment."""
+    """The request is safe. Its task will be ready in a moment."""
 
     model_config = _example(tasks_service_request_id=_ID, message="The request was queued.")
 
@@ -118,7 +108,7 @@ class PriorityChange(BaseModel):
 
     level: Name | None = Field(None, description="Such as `high`.")
     score: Score | None = Field(None, description="How urgent it is.")
-    reason: Kept | None = Field(None, description="Why.")
+    reason: Text | None = Field(None, description="Why.")
 
 
 class SubtaskIn(BaseModel):
@@ -127,7 +117,7 @@ class SubtaskIn(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     id: Annotated[str, StringConstraints(max_length=64)] | None = Field(None, description="Left out for a new one.")
-    title: Kept = Field(description="What to do.")
+    title: Text = Field(description="What to do.")
     is_done: bool = Field(False, description="Whether it is ticked off.")
 
 
@@ -136,7 +126,7 @@ class TaskChange(BaseModel):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"is_done": True}]})
 
-    title: Kept | None = Field(None, description="What to do.")
+    title: Text | None = Field(None, description="What to do.")
     due_date: Day | None = Field(None, description="A day, or null for none.")
     category: Name | None = Field(None, description="Such as `work`.")
     priority: PriorityChange | None = Field(None, description="How urgent it is.")

@@ -6,8 +6,9 @@
     released, expired ──settle─────────▶ settled     spent += used: the tokens were used after all
     released, expired ──reserve_again──▶ active      held += estimate, in the window that runs now
 
-Each arrow is a compare-and-set on the state of the hold, in the transaction of whoever takes it: it happens once. A
-hold is charged to the window in which it was reserved. Every function runs inside its caller's transaction.
+Each arrow is a compare-and-set on the state of the hold, or taken under its lock, in the transaction of whoever takes
+it: a hold is settled once. It is charged to the window in which it was reserved. Every function runs inside its
+caller's transaction.
 """
 
 from __future__ import annotations
@@ -103,11 +104,11 @@ class Ledger:
     async def _make_room(self, at: Connection, user: User, estimate: int, now: float, may_exceed: bool = False) -> int:
         """Returns the start of the window in which it is held."""
         start = self.window_of(now)
-        if not await _hold(at, user, start, estimate):
+        if not await _take(at, user, start, estimate):
             # the first request of a window; or what is held for others may have expired
             await self._begin_window(at, user, start)
             await self.expire(at, now, user)
-            if not await _hold(at, user, start, estimate, _TAKE_ANYWAY if may_exceed else _TAKE):
+            if not await _take(at, user, start, estimate, _TAKE_ANYWAY if may_exceed else _TAKE):
                 raise self._exhausted(await self.budget(at, user, now), estimate, now)
         return start
 
@@ -142,7 +143,9 @@ class Ledger:
         for row in gone:
             window = User(row.tenant_id, row.user_id), row.window_start
             sums[window] = sums.get(window, 0) + row.estimate
-        for (who, start), given_back in sorted(sums.items(), key=lambda each: (each[0][0].user_id, each[0][1])):
+        for (who, start), given_back in sorted(
+            sums.items(), key=lambda each: (each[0][0].tenant_id, each[0][0].user_id, each[0][1])
+        ):
             await at.execute(sa.update(windows).where(_is(who, start)).values(held=windows.c.held - given_back))
         return [Hold(row.id, row.estimate, row.window_start) for row in gone]
 
@@ -190,7 +193,7 @@ _TAKE = _TAKE_ANYWAY.where(windows.c.spent + windows.c.held + _NEEDED <= windows
 _NEW_HOLD = sa.insert(holds)
 
 
-async def _hold(at: Connection, user: User, start: int, estimate: int, take: sa.Update = _TAKE) -> bool:
+async def _take(at: Connection, user: User, start: int, estimate: int, take: sa.Update = _TAKE) -> bool:
     values = {"of_tenant": user.tenant_id, "of_user": user.user_id, "of_window": start, "needed": estimate}
     return (await at.execute(take, values)).rowcount == 1
 

@@ -34,8 +34,9 @@ from inturn.tasks.tasks import Sort, Task, list_tasks
 
 try:
     from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
-    from fastapi.exceptions import RequestValidationError
     from fastapi.sse import EventSourceResponse, ServerSentEvent
+
+    from inturn.http.exception_handlers import invalid_body
 except ImportError as error:
     raise MissingExtra("inturn.tasks.routes", "server") from error
 
@@ -56,7 +57,7 @@ _FAILED = {
     "natural_language": "Fix it", "token_reservation": None,
     "error": {"message": "It is not clear what to fix.", "type": "vague_input", "suggestions": ["Fix the tap"]},
 }  # fmt: skip
-QUEUED_TEXT = "The request was queued. Its task is made in a moment."
+QUEUED_TEXT = "The request was queued. Its task will be ready in a moment."
 
 
 def task_routes(service: TasksService, caller: Calls, admin: Calls) -> APIRouter:
@@ -94,9 +95,7 @@ def webhook_routes(service: TasksService, signed_body: SignedBody) -> APIRouter:
         try:
             callback = _CALLBACK.validate_json(signed)
         except ValidationError as error:
-            raise RequestValidationError(
-                [{**found, "loc": ("body", *found["loc"])} for found in error.errors(include_url=False)]
-            ) from error
+            raise invalid_body(error) from error
         taken = await service.take_callback(request.headers[ID], callback)
         return _json(taken, 201)
 
@@ -114,7 +113,7 @@ def _add_create(router: APIRouter, service: TasksService, caller: Calls) -> None
         response_model=Accepted | Task,
         responses={
             201: {"model": Task, "description": "With `pattern=sync`: the task"},
-            202: {"model": Accepted, "description": "Accepted: the task is made in a moment"},
+            202: {"model": Accepted, "description": "Accepted: the task will be ready in a moment"},
             **documented("vague-input", *_CREATE),
         },
     )
@@ -130,7 +129,7 @@ def _add_create(router: APIRouter, service: TasksService, caller: Calls) -> None
         """
         wanted = _read(given)
         if pattern == "sync":
-            task = await service.create_now(_user(who), wanted)
+            task = await service.create_now(_user(who), wanted, idempotency_key)
             response.status_code = 201
             response.headers["location"] = f"/api/v1/tasks/{task.id}"
             return task
@@ -179,7 +178,9 @@ def _add_requests(router: APIRouter, service: TasksService, caller: Calls) -> No
     async def get_request_events(
         request_id: Id, first: RequestOut = the_request, who: Caller = calls
     ) -> AsyncIterator[ServerSentEvent]:
-        """Each event is named by the new status and holds the request. The stream ends with `done` or `failed`."""
+        """Each event is named by the new status and holds the request. The stream ends with `done` or `failed`; or with
+        a `problem`, and then connect again.
+        """
         told, now, changed = "", first, asyncio.Event()
         try:
             while True:
@@ -267,8 +268,7 @@ def _read(given: TaskIn) -> ParseTaskInput:
     try:
         return ParseTaskInput(natural_language=given.natural_language, time_zone=given.time_zone)
     except ValidationError as error:
-        wrong = [{**found, "loc": ("body", *found["loc"])} for found in error.errors(include_url=False)]
-        raise RequestValidationError(wrong) from error
+        raise invalid_body(error) from error
 
 
 def _json(content: dict[str, Any], status: int) -> Response:

@@ -17,6 +17,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import sqlalchemy as sa
@@ -36,9 +37,18 @@ from inturn.errors import (
     UnknownTask,
 )
 from inturn.http.problems import Problem
-from inturn.tasks import ledger
-from inturn.tasks.ai_client import AiClient, JobStatus, NotAccepted
-from inturn.tasks.ledger import Budget, Ledger, User, insert_once
+from inturn.tasks.ai_client import AiClient, JobProgress, NotAccepted
+from inturn.tasks.ledger import (
+    ACTIVE,
+    MAX_AT_ONCE,
+    MAX_USED,
+    Budget,
+    Ledger,
+    User,
+    insert_once,
+    release,
+    settle,
+)
 from inturn.tasks.tables import holds, requests, webhooks
 from inturn.tasks.tasks import (
     Task,
@@ -81,6 +91,14 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """What the AI service is told. `was_asked`: it may have been told before."""
+
+    reservation: TokenReservation
+    was_asked: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Taken:
     """What a call-back is answered with. `outcome`: what it was, for the metrics."""
 
@@ -96,7 +114,7 @@ class TasksService:
         self,
         database: Database,
         ai: AiClient,
-        budget: Ledger,
+        ledger: Ledger,
         capabilities: Capabilities,
         *,
         callback_url: str | None,
@@ -108,11 +126,13 @@ class TasksService:
         """
         self.database = database
         self.ai = ai
-        self.ledger = budget
+        self.ledger = ledger
         self.now = now
         self._capabilities = capabilities
         self._callback_url = callback_url
         self._estimate = estimate
+        self._accepted: dict[str, str] = {}
+        """Jobs by request, which the sweep has to write down."""
         self._followers: dict[str, set[asyncio.Event]] = {}
         self._sweeping: asyncio.Task[None] | None = None
 
@@ -128,32 +148,35 @@ class TasksService:
             )
         request_id = _request_id(user, idempotency_key)
         log.info("Create task (async) - starting request=%s", request_id)
-        reservation = await self._begin(user, request_id, given)
-        if reservation is None:  # it is known, and was accepted
+        begun = await self._begin(user, request_id, given)
+        if begun is None:  # it is known, and was accepted
             return request_id
         # if we are killed here, the hold expires; or the client repeats, and the same job is asked for
         try:
             job_id = await self.ai.ask(
                 given.natural_language, given.time_zone, idempotency_key=request_id,
-                callback_url=self._callback_url, user_id=user.user_id, hold=reservation,
+                callback_url=self._callback_url, user_id=user.user_id, hold=begun.reservation,
             )  # fmt: skip
         except NotAccepted as refused:
-            if refused.is_certain:  # else the job may run: its call-back settles the hold, or it expires
+            # where the job may run, of this ask or of one before, its call-back settles the hold, or it expires
+            if refused.is_certain and not begun.was_asked:
                 await self._give_back(request_id)
             raise refused.problem from refused
         # if we are killed here, the job runs, and its call-back finds the request as it is
         try:
             await self.database.transaction(lambda at: _was_accepted(at, request_id, job_id, self.now()))
         except DatabaseUnavailable as error:  # both services have it: to repeat it now would make another one
-            log.warning("request=%s: that it is queued could not be written down: %s", request_id, error)
+            log.warning("request=%s: that it is queued will be written down later: %s", request_id, error)
+            self._accepted[request_id] = job_id
         log.info("Create task (async) - succeeded request=%s job=%s", request_id, job_id)
         return request_id
 
-    async def create_now(self, user: User, given: ParseTaskInput) -> Task:
-        """Waits for the AI service, and returns the task. Raises as `create` does."""
-        request_id, began_at = _request_id(user, None), self.now()
+    async def create_now(self, user: User, given: ParseTaskInput, idempotency_key: str | None = None) -> Task:
+        """Waits for the AI service, and returns the task. Raises as `create` does; nothing stays held."""
+        request_id, began_at = _request_id(user, idempotency_key, "sync"), self.now()
         log.info("Create task (sync) - starting request=%s", request_id)
-        await self._begin(user, request_id, given)
+        if await self._begin(user, request_id, given) is None:
+            return await self._made_before(user, request_id)
         try:
             told = await self.ai.ask_and_wait(given.natural_language, given.time_zone)
             parsed, used = ParsedTask.model_validate(told.get("result")), _used_of(told.get("openai_metadata"))
@@ -165,7 +188,7 @@ class TasksService:
             raise refused.problem from refused
         except ValidationError as error:
             await self._give_back(request_id)
-            raise Problem("ai-unavailable", "The AI service gave an answer that is no task.") from error
+            raise Problem("ai-unavailable", "The AI service gave an answer that is not a task.") from error
         except BaseException:  # cancelled, say: nobody will be called back
             await asyncio.shield(self._give_back(request_id))
             raise
@@ -173,15 +196,22 @@ class TasksService:
         log.info("Create task (sync) - succeeded request=%s task=%s", request_id, task.id)
         return task
 
-    async def _begin(self, user: User, request_id: str, given: ParseTaskInput) -> TokenReservation | None:
+    async def _made_before(self, user: User, request_id: str) -> Task:
+        found = await self.request(user, request_id)
+        if found.task is None:
+            raise Problem("ai-unavailable", "This request has failed. Repeat it with another Idempotency-Key.")
+        return found.task
+
+    async def _begin(self, user: User, request_id: str, given: ParseTaskInput) -> Begun | None:
         """Reserves, and writes the request down. `None`: it was accepted before.
 
         What the AI service is told of a request is the same for each repeat: else it would refuse its key.
         """
         estimate = self._tokens_of(given)
 
-        async def begin(at: Connection) -> TokenReservation | None:
+        async def begin(at: Connection) -> Begun | None:
             now = created_at = self.now()
+            was_asked = False
             values = {
                 "tenant_id": user.tenant_id, "user_id": user.user_id, "natural_language": given.natural_language,
                 "time_zone": given.time_zone, "state": ASKING, "hold_id": "", "created_at": now, "changed_at": now,
@@ -192,17 +222,18 @@ class TasksService:
                     raise Problem("other-payload")
                 if row.state in (QUEUED, DONE, FAILED):
                     return None
-                created_at = row.created_at
+                created_at, was_asked = row.created_at, row.state == ASKING
                 hold = await self.ledger.reserve_again(at, row.hold_id, now)
             else:
                 hold = await self.ledger.reserve(at, user, estimate, now, request_id)
             changed = sa.update(requests).where(requests.c.id == request_id)
             await at.execute(changed.values(hold_id=hold.id, state=ASKING, changed_at=now))
-            return TokenReservation(
+            reservation = TokenReservation(
                 tokens_reserved=hold.estimate,
                 window_start_timestamp=self.ledger.window_of(created_at),
                 hold_id=hold.id,
             )
+            return Begun(reservation, was_asked)
 
         try:
             return await self.database.transaction(begin)
@@ -223,7 +254,7 @@ class TasksService:
             row = await _locked(at, requests.c.id == request_id)
             if row.state != ASKING:  # its call-back was faster, or a repeat was accepted
                 return False
-            await ledger.release(at, row.hold_id)
+            await release(at, row.hold_id)
             changed = sa.update(requests).where(requests.c.id == request_id)
             await at.execute(changed.values(state=REFUSED, changed_at=self.now()))
             return True
@@ -273,7 +304,8 @@ class TasksService:
         if row.state == QUEUED or _may_be_replayed(row):
             job = await self.ai.job(row.ai_service_request_id)
             if row.state == FAILED and job is not None and job.is_open:
-                row = await self.database.transaction(lambda at: _open_again(at, self.ledger, row, job, self.now()))
+                await self.database.transaction(lambda at: _open_again(at, self.ledger, row, job, self.now()))
+                row, task = await self.database.transaction(look)  # its call-back may have come meanwhile
             return _request(row, task, row.state == QUEUED and job is not None and job.status == "running")
         return _request(row, task)
 
@@ -350,6 +382,12 @@ class TasksService:
     async def sweep(self) -> None:
         """Lets holds expire, ends requests that no call-back has ended, and forgets old ids."""
 
+        for request_id, job_id in list(self._accepted.items()):
+            await self.database.transaction(
+                partial(_was_accepted, request_id=request_id, job_id=job_id, now=self.now())
+            )
+            del self._accepted[request_id]
+
         async def expire(at: Connection) -> int:
             return len(await self.ledger.expire(at, self.now()))
 
@@ -365,11 +403,11 @@ class TasksService:
                 )
                 ended += given_up.rowcount
             await at.execute(sa.delete(webhooks).where(webhooks.c.received_at < now - KEPT_S))
-            held = await at.scalar(sa.select(sa.func.sum(holds.c.estimate)).where(holds.c.state == ledger.ACTIVE))
+            held = await at.scalar(sa.select(sa.func.sum(holds.c.estimate)).where(holds.c.state == ACTIVE))
             return ended, int(held or 0)
 
-        expired = ledger.MAX_AT_ONCE
-        while expired == ledger.MAX_AT_ONCE:
+        expired = MAX_AT_ONCE
+        while expired == MAX_AT_ONCE:
             expired = await self.database.transaction(expire)
             metrics.budget_holds_expired.inc(expired)
         ended, held = await self.database.transaction(end)
@@ -394,9 +432,9 @@ class TasksService:
                     is_open = True
                 await self.sweep()
             except DatabaseError as error:
-                log.warning("sweeping is put off: %s", error)
+                log.warning("sweep postponed: %s", error)
             except Exception:  # whatever it is, holds must go on to expire
-                log.exception("sweeping failed")
+                log.exception("sweep failed")
             await asyncio.sleep(SWEEP_S)
 
     async def close(self) -> None:
@@ -409,7 +447,7 @@ class TasksService:
 
 
 async def handle_webhook_callback(
-    at: Connection, budget: Ledger, webhook_id: str, callback: WebhookSuccess | WebhookFailure, now: float
+    at: Connection, ledger: Ledger, webhook_id: str, callback: WebhookSuccess | WebhookFailure, now: float
 ) -> Taken:
     """Takes a call-back whose signature was verified, in one transaction with all that follows from it.
 
@@ -432,7 +470,7 @@ async def handle_webhook_callback(
         raise Problem("not-allowed", "The user_id is not the one of the request.")
     outcome, spent = "repeated", 0
     if row.state != DONE:
-        outcome, spent = await _take(at, budget, row, callback, now)
+        outcome, spent = await _take(at, ledger, row, callback, now)
     task_id = await at.scalar(sa.select(requests.c.task_id).where(requests.c.id == row.id))
     task = await find_task_by_id(at, User(row.tenant_id, row.user_id), task_id) if task_id else None
     response = {"tasks_service_request_id": row.id, "task": task.model_dump(mode="json") if task else None}
@@ -442,7 +480,7 @@ async def handle_webhook_callback(
 
 
 async def _take(
-    at: Connection, budget: Ledger, row: Any, callback: WebhookSuccess | WebhookFailure, now: float
+    at: Connection, ledger: Ledger, row: Any, callback: WebhookSuccess | WebhookFailure, now: float
 ) -> tuple[str, int]:
     if callback.status == "failure":
         await _fail(at, row, callback.error, callback.ai_service_request_id, now)
@@ -451,63 +489,62 @@ async def _take(
         parsed = ParsedTask.model_validate(callback.result)
     except ValidationError as error:
         log.error("job=%s: its result is no task: %s", callback.ai_service_request_id, error)
-        why = ErrorInfo(type="invalid_result", message="The AI service gave an answer that is no task.")
+        why = ErrorInfo(type="invalid_result", message="The AI service gave an answer that is not a task.")
         await _fail(at, row, why, callback.ai_service_request_id, now)
         return "failed", 0
-    used = min(ledger.MAX_USED, sum(call.total_tokens for call in callback.openai_metadata))
+    used = min(MAX_USED, sum(call.total_tokens for call in callback.openai_metadata))
     changed = sa.update(requests).where(requests.c.id == row.id)
     await at.execute(changed.values(ai_service_request_id=callback.ai_service_request_id))
-    await _finish(at, budget, row, parsed, used, now)
+    await _finish(at, ledger, row, parsed, used, now)
     return "done", used
 
 
-async def _finish(at: Connection, budget: Ledger, row: Any, parsed: ParsedTask, used: int, now: float) -> None:
+async def _finish(at: Connection, ledger: Ledger, row: Any, parsed: ParsedTask, used: int, now: float) -> None:
     user, hold_id = User(row.tenant_id, row.user_id), row.hold_id
     task_id = await create_task(at, user, row.id, row.natural_language, parsed, now)
     await create_many_subtasks(at, task_id, [(title, False) for title in parsed.subtasks or ()])
-    if not await ledger.settle(at, hold_id, used):  # its failure was told, and its job was replayed
-        hold_id = await _hold_anew(at, budget, row, now)
-        await ledger.settle(at, hold_id, used)
+    if not await settle(at, hold_id, used):  # its failure was told, and its job was replayed
+        hold_id = await _hold_anew(at, ledger, row, now)
+        await settle(at, hold_id, used)
     changed = sa.update(requests).where(requests.c.id == row.id)
     await at.execute(changed.values(state=DONE, task_id=task_id, hold_id=hold_id, error=None, changed_at=now))
 
 
 async def _finish_now(
-    at: Connection, budget: Ledger, request_id: str, parsed: ParsedTask, used: int, now: float
+    at: Connection, ledger: Ledger, request_id: str, parsed: ParsedTask, used: int, now: float
 ) -> Task:
     row = await _locked(at, requests.c.id == request_id)
     if row.state != DONE:  # else the first try of this was committed
-        await _finish(at, budget, row, parsed, used, now)
+        await _finish(at, ledger, row, parsed, used, now)
         row = await _locked(at, requests.c.id == request_id)
     found = await find_task_by_id(at, User(row.tenant_id, row.user_id), row.task_id)
     assert found is not None, "it was just made"
     return found
 
 
-async def _open_again(at: Connection, budget: Ledger, row: Any, job: JobStatus, now: float) -> Any:
+async def _open_again(at: Connection, ledger: Ledger, row: Any, job: JobProgress, now: float) -> None:
     """If the job of a request that had failed is being replayed, unless its call-back was faster."""
     found = await _locked(at, requests.c.id == row.id)
     told = await at.scalar(sa.select(sa.func.count()).select_from(webhooks).where(webhooks.c.request_id == row.id))
     # each run calls back once
     if (found.state, found.changed_at) != (row.state, row.changed_at) or not 0 < (told or 0) < job.run:
-        return found
-    hold_id = await _hold_anew(at, budget, found, now)
+        return
+    hold_id = await _hold_anew(at, ledger, found, now)
     changed = sa.update(requests).where(requests.c.id == row.id)
     await at.execute(changed.values(hold_id=hold_id, state=QUEUED, error=None, changed_at=now))
-    return await _locked(at, requests.c.id == row.id)
 
 
-async def _hold_anew(at: Connection, budget: Ledger, row: Any, now: float) -> str:
+async def _hold_anew(at: Connection, ledger: Ledger, row: Any, now: float) -> str:
     """For a job that is replayed. An operator has decided that, not the user, so it may pass the limit: the tokens are
     used in any case, and the ledger says so.
     """
     estimate = await at.scalar(sa.select(holds.c.estimate).where(holds.c.id == row.hold_id)) or 0
-    return (await budget.reserve(at, User(row.tenant_id, row.user_id), estimate, now, row.id, may_exceed=True)).id
+    return (await ledger.reserve(at, User(row.tenant_id, row.user_id), estimate, now, row.id, may_exceed=True)).id
 
 
 async def _fail(at: Connection, row: Any, error: ErrorInfo, job_id: str, now: float) -> None:
     """Settles at 0: who got no task pays nothing."""
-    await ledger.settle(at, row.hold_id, 0)
+    await settle(at, row.hold_id, 0)
     told = ErrorInfo(
         type=_kept(error.type), message=_kept(error.message) or "", suggestions=_kept_all(error.suggestions)
     )
@@ -531,11 +568,12 @@ async def _locked(at: Connection, which: sa.ColumnElement[bool]) -> Any:
     return (await at.execute(sa.select(requests).where(which).with_for_update())).one_or_none()
 
 
-def _request_id(user: User, idempotency_key: str | None) -> str:
+def _request_id(user: User, idempotency_key: str | None, pattern: str = "async") -> str:
     """The same key of the same user is the same request, also if the process that began it was killed."""
     if idempotency_key is None:
         return uuid.uuid4().hex
-    return hashlib.sha256("\0".join((user.tenant_id, user.user_id, idempotency_key)).encode()).hexdigest()[:32]
+    told = "\0".join((user.tenant_id, user.user_id, pattern, idempotency_key))
+    return hashlib.sha256(told.encode()).hexdigest()[:32]
 
 
 def _of(user: User) -> tuple[sa.ColumnElement[bool], ...]:
@@ -574,4 +612,4 @@ def _kept_all(texts: list[str] | None) -> list[str] | None:
 def _used_of(calls: Any) -> int:
     """What the AI service says that its calls used."""
     told = [call.get("total_tokens") for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
-    return min(ledger.MAX_USED, sum(tokens for tokens in told if isinstance(tokens, int) and tokens > 0))
+    return min(MAX_USED, sum(tokens for tokens in told if isinstance(tokens, int) and tokens > 0))

@@ -237,7 +237,7 @@ def _read_cursor(cursor: str, sort: str) -> tuple[Any, str]:
             raise ValueError("it belongs to another sort")
         return place, task_id
     except ValueError:
-        why = "is no cursor of this list: take next_cursor of the page before, with the same sort"
+        why = "is not a cursor of this list: take next_cursor of the page before, with the same sort"
         raise Problem(
             "invalid-request", f"cursor: {why}", more={"errors": [{"field": "cursor", "message": why}]}
         ) from None

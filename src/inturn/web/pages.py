@@ -49,7 +49,7 @@ class Kept:
 
 
 def page_routes(folder: Path = FOLDER, services: Collection[ServiceName] = SERVICES) -> APIRouter:
-    """`services`: what this server serves. There are no pages of anything else, and no links to them."""
+    """`services`: what this server serves. Nothing links to the pages of anything else."""
     router = APIRouter(include_in_schema=False)
     files = _files(folder, [name for name in SERVICES if name not in services])
 

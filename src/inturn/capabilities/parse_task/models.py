@@ -51,7 +51,7 @@ def _is_no_number(value: Any) -> Any:
 def _can_be_kept(text: str) -> str:
     """Models do write it now and then, and PostgreSQL keeps no text that holds it."""
     if "\0" in text:
-        raise ValueError("must not hold the character 0")
+        raise ValueError("must not contain NUL characters")
     return text
 
 

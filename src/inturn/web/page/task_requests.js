@@ -209,7 +209,7 @@ function isPassing(problem) {
 function whatToDo(problem) {
   if (problem.code !== "budget-exhausted" || problem.retryAfterS === null) return problem.message;
   const at = when(Date.now() / 1000 + problem.retryAfterS);
-  return `Your token budget is used up. It resets ${at}, in ${duration(problem.retryAfterS)}.`;
+  return `Your token budget has no room for this. It resets ${at}, in ${duration(problem.retryAfterS)}.`;
 }
 
 function button(words, onclick, kind = null) {
