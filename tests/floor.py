@@ -84,9 +84,9 @@ def in_parts(items: Sequence[tuple[Way, T]], workers: int, long: Sequence[Sequen
     # from the last worker on: the first one has what runs alone, and waits for all others meanwhile
     for number, group in enumerate(long):
         beginnings[-1 - number % workers].extend(group)
-    dealt = {id(item) for group in long for item in group}
+    dealt = {item for group in long for item in group}
     parts: list[list[T]] = []
-    left, shared = len(items), [item for item in kinds[Way.SHARED] if id(item) not in dealt]
+    left, shared = len(items), [item for item in kinds[Way.SHARED] if item not in dealt]
     for worker, part in enumerate(beginnings):
         size = left // (workers - worker)
         room = max(0, size - len(part))

@@ -468,10 +468,9 @@ async def handle_webhook_callback(
         raise Problem("unknown-request", "No request of this service waits for this call-back.")
     if row.user_id != callback.user_id:
         raise Problem("not-allowed", "The user_id is not the one of the request.")
-    outcome, spent = "repeated", 0
+    outcome, spent, task_id = "repeated", 0, row.task_id
     if row.state != DONE:
-        outcome, spent = await _take(at, ledger, row, callback, now)
-    task_id = await at.scalar(sa.select(requests.c.task_id).where(requests.c.id == row.id))
+        outcome, spent, task_id = await _take(at, ledger, row, callback, now)
     task = await find_task_by_id(at, User(row.tenant_id, row.user_id), task_id) if task_id else None
     response = {"tasks_service_request_id": row.id, "task": task.model_dump(mode="json") if task else None}
     kept = sa.update(webhooks).where(webhooks.c.id == webhook_id)
@@ -481,25 +480,25 @@ async def handle_webhook_callback(
 
 async def _take(
     at: Connection, ledger: Ledger, row: Any, callback: WebhookSuccess | WebhookFailure, now: float
-) -> tuple[str, int]:
+) -> tuple[str, int, str | None]:
     if callback.status == "failure":
         await _fail(at, row, callback.error, callback.ai_service_request_id, now)
-        return "failed", 0
+        return "failed", 0, None
     try:
         parsed = ParsedTask.model_validate(callback.result)
     except ValidationError as error:
-        log.error("job=%s: its result is no task: %s", callback.ai_service_request_id, error)
+        log.error("job=%s: its result is not a task: %s", callback.ai_service_request_id, error)
         why = ErrorInfo(type="invalid_result", message="The AI service gave an answer that is not a task.")
         await _fail(at, row, why, callback.ai_service_request_id, now)
-        return "failed", 0
+        return "failed", 0, None
     used = min(MAX_USED, sum(call.total_tokens for call in callback.openai_metadata))
-    changed = sa.update(requests).where(requests.c.id == row.id)
-    await at.execute(changed.values(ai_service_request_id=callback.ai_service_request_id))
-    await _finish(at, ledger, row, parsed, used, now)
-    return "done", used
+    return "done", used, await _finish(at, ledger, row, parsed, used, now, callback.ai_service_request_id)
 
 
-async def _finish(at: Connection, ledger: Ledger, row: Any, parsed: ParsedTask, used: int, now: float) -> None:
+async def _finish(
+    at: Connection, ledger: Ledger, row: Any, parsed: ParsedTask, used: int, now: float, job_id: str | None = None
+) -> str:
+    """Returns the id of the task."""
     user, hold_id = User(row.tenant_id, row.user_id), row.hold_id
     task_id = await create_task(at, user, row.id, row.natural_language, parsed, now)
     await create_many_subtasks(at, task_id, [(title, False) for title in parsed.subtasks or ()])
@@ -507,7 +506,9 @@ async def _finish(at: Connection, ledger: Ledger, row: Any, parsed: ParsedTask, 
         hold_id = await _hold_anew(at, ledger, row, now)
         await settle(at, hold_id, used)
     changed = sa.update(requests).where(requests.c.id == row.id)
-    await at.execute(changed.values(state=DONE, task_id=task_id, hold_id=hold_id, error=None, changed_at=now))
+    ended = {"state": DONE, "task_id": task_id, "hold_id": hold_id, "error": None, "changed_at": now}
+    await at.execute(changed.values(**ended, ai_service_request_id=job_id))
+    return task_id
 
 
 async def _finish_now(
