@@ -145,22 +145,14 @@ def way_of(item: pytest.Item | None) -> Way:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The workers wait for each other once: they begin with what measures time, and go on with the rest, the longest
-    first: random tests, one by one, and files that have more time than others, each whole, because its tests share
-    what they start.
+    """The workers wait for each other once: they begin with what measures time, and go on with the rest. Random tests
+    come early in that: they are the longest, and in the end all would wait for the last of them.
     """
     if config.getoption("--explore"):
         items[:] = [item for item in items if isinstance(item, pytest.Function) and is_random(item)]
     if (worker := worker_input(config)) is not None:
-        shared = [item for item in items if way_of(item) is Way.SHARED]
-        long: dict[str, list[pytest.Item]] = {}
-        for item in shared:
-            if isinstance(item, pytest.Function) and is_random(item):
-                long[item.nodeid] = [item]
-            elif item.get_closest_marker("timeout") is not None:
-                long.setdefault(str(item.path), []).append(item)
-        groups = sorted(long.values(), key=len, reverse=True)
-        items[:] = in_parts([(way_of(item), item) for item in items], worker["workercount"], groups)
+        items.sort(key=lambda item: not (isinstance(item, pytest.Function) and is_random(item)))
+        items[:] = in_parts([(way_of(item), item) for item in items], worker["workercount"])
 
 
 def pytest_collection_finish() -> None:

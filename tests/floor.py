@@ -68,12 +68,9 @@ def _unlock(file: IO[str]) -> None:
     fcntl.flock(file, fcntl.LOCK_UN)
 
 
-def in_parts(items: Sequence[tuple[Way, T]], workers: int, long: Sequence[Sequence[T]] = ()) -> list[T]:
+def in_parts(items: Sequence[tuple[Way, T]], workers: int) -> list[T]:
     """In such an order that the first worker begins with what runs alone, and each other one with its share of the
     timed ones. If the first had timed ones too, the others could be done with theirs before it is, and wait.
-
-    `long`: those of the shared ones that take longest, in groups that one worker should run. They are dealt out, and
-    come early, because in the end all would wait for the last of them.
 
     `--dist worksteal` gives each worker one part of the list, all equally long.
     """
@@ -81,12 +78,8 @@ def in_parts(items: Sequence[tuple[Way, T]], workers: int, long: Sequence[Sequen
     beginnings = [kinds[Way.ALONE], *(kinds[Way.TIMED][other :: workers - 1] for other in range(workers - 1))]
     if workers == 1:
         beginnings[0] = kinds[Way.ALONE] + kinds[Way.TIMED]
-    # from the last worker on: the first one has what runs alone, and waits for all others meanwhile
-    for number, group in enumerate(long):
-        beginnings[-1 - number % workers].extend(group)
-    dealt = {item for group in long for item in group}
     parts: list[list[T]] = []
-    left, shared = len(items), [item for item in kinds[Way.SHARED] if item not in dealt]
+    left, shared = len(items), kinds[Way.SHARED]
     for worker, part in enumerate(beginnings):
         size = left // (workers - worker)
         room = max(0, size - len(part))

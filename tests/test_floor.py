@@ -146,16 +146,4 @@ def test_the_first_worker_begins_with_what_runs_alone_and_each_other_one_with_it
 def test_a_few_items_for_many_workers_are_all_there() -> None:
     assert sorted(in_parts([(ALONE, 1), (ALONE, 2), (ALONE, 3), (TIMED, 4)], 4)) == [1, 2, 3, 4]
     assert in_parts([], 4) == []
-
-
-def test_what_takes_long_is_dealt_out_in_its_groups_and_comes_early() -> None:
-    items = [(SHARED, chr(65 + number)) for number in range(12)] + [(ALONE, "1"), (TIMED, "2")]
-    ordered = in_parts(items, 2, [["K", "L"], ["B"], ["A"]])
-    assert sorted(ordered) == sorted(name for _, name in items)
-    first, second = ordered[:7], ordered[7:]
-    assert first[:2] == ["1", "B"]
-    assert second[:4] == ["2", "K", "L", "A"]
-
-
-def test_one_worker_has_all_of_it() -> None:
     assert in_parts([(SHARED, 1), (TIMED, 2), (ALONE, 3)], 1) == [3, 2, 1]
