@@ -254,7 +254,8 @@ class Desk:
 
 @asynccontextmanager
 async def desk_of(shape: Shape) -> AsyncIterator[Desk]:
-    limits = httpx.Limits(max_connections=100)
+    # each request has a connection of its own: one that is kept may be closed by the server just when it is used again
+    limits = httpx.Limits(max_connections=100, max_keepalive_connections=0)
     async with httpx.AsyncClient(base_url=shape.url, timeout=SOON_S, trust_env=False, limits=limits) as client:
         desk = Desk(shape, client)
         try:

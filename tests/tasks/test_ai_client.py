@@ -14,6 +14,7 @@ import pytest
 from inturn.capabilities.outcome import TokenReservation
 from inturn.http.problems import CATALOGUE
 from inturn.http.request_id import with_request_id
+from inturn.tasks import ai_client
 from inturn.tasks.ai_client import AiClient, NotAccepted
 from tests.agents.provider import Provider, Request, Script, Wire, hangs_up, serving
 
@@ -249,7 +250,8 @@ async def test_how_far_a_job_is_counts_only_if_the_ai_service_says_so(
     assert (ai.service.last.method, ai.service.last.path) == ("GET", "/api/v1/jobs/job-1")
 
 
-async def test_many_ask_at_once_over_connections_that_are_kept(ai: Asked) -> None:
+async def test_many_ask_at_once_over_connections_that_are_kept(ai: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ai_client, "KEPT_S", 60.0)  # a test that stands still for a moment keeps them too
     ai.service.script = answers(202, {"ai_service_request_id": "j"})
     assert await asyncio.gather(*(ai.ask() for _ in range(60))) == ["j"] * 60
     before = ai.service.connections

@@ -24,6 +24,8 @@ except ImportError as error:
 
 SYNC_S = 600.0
 STATUS_S = 2.0
+KEPT_S = 2.0
+"""How long a connection is kept that is not in use. Servers give up after 5 s, uvicorn's default, or later."""
 PATH = "/api/v1/capabilities/parse-task"
 _JOB = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAY_RUN = {
@@ -143,7 +145,8 @@ class AiClient:
                 transport=self._transport,
                 follow_redirects=False,
                 trust_env=False,
-                limits=httpx2.Limits(max_connections=200, max_keepalive_connections=50),
+                # given up before the AI service does: if that closed one while it is used again, the answer would be lost
+                limits=httpx2.Limits(max_connections=200, max_keepalive_connections=50, keepalive_expiry=KEPT_S),
             )
         return self._client
 
