@@ -145,7 +145,7 @@ class AiClient:
                 transport=self._transport,
                 follow_redirects=False,
                 trust_env=False,
-                # given up before the AI service does: if that closed one while it is used again, the answer would be lost
+                # given up before the AI service does: if it closed one just when we use it, the answer would be lost
                 limits=httpx2.Limits(max_connections=200, max_keepalive_connections=50, keepalive_expiry=KEPT_S),
             )
         return self._client
