@@ -98,21 +98,23 @@ format: setup ## Format, and fix what lint can fix.
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: setup ## Measure turns, locks, policies, conversations, jobs and tasks, and their peers, on private servers.
+bench: setup ## Measure turns, locks, policies, conversations, jobs, tasks and the bot, on private servers.
 	@$(BIN)/python -m benchmarks turns $(ARGS)
 	@$(BIN)/python -m benchmarks locks $(ARGS)
 	@$(BIN)/python -m benchmarks policies $(ARGS)
 	@$(BIN)/python -m benchmarks conversations $(ARGS)
 	@$(BIN)/python -m benchmarks jobs $(ARGS)
 	@$(BIN)/python -m benchmarks tasks $(ARGS)
+	@$(BIN)/python -m benchmarks bot $(ARGS)
 
 # What it finds is kept in tests/kept_cases.txt, and is run again by every `make test`.
 chaos: setup ## Run the long form of the chaos tests and print a report; draw random tests anew.
 	@$(BIN)/python -m tests.chaos $(ARGS); locks=$$?; $(BIN)/python -m tests.chaos --lanes $(ARGS); lanes=$$?; \
 	    $(BIN)/python -m pytest --quiet --explore 5 && exit $$((locks | lanes))
 
-pictures: setup ## Draw the pictures of docs/policies.md anew.
+pictures: setup ## Draw the pictures of docs/policies.md and docs/bot.md anew.
 	@$(BIN)/python -m docs.tools.draw_policies docs/pictures/policies
+	@$(BIN)/python -m docs.tools.draw_sending docs/pictures/sending
 
 # The second lock takes its versions from the first, so that both pin the same ones.
 COMPILE = $(UV) pip compile --no-config --quiet --universal --python-version 3.11 --no-header --no-annotate \

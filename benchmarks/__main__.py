@@ -42,6 +42,7 @@ TOLD = {
     "conversations": "what the orchestrator adds to an agent's answer, and turns over HTTP, in one run",
     "jobs": "jobs from the POST to the call-back, and the queue against its peers, in one run, on a private RabbitMQ",
     "tasks": "tasks from the POST until they are stored, and reservations against a bare UPDATE, on private servers",
+    "bot": "what the guard adds to a send, a thousand users at once, and the faults without a guard, in one run",
 }
 
 

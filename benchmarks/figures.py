@@ -96,7 +96,22 @@ TASKS = {
     "reserve_vs_bare_1_embedded": Bar(">=", None),
     "reserve_vs_bare_64_embedded": Bar(">=", None),
 }
-BARS = {**LOCKS, **TURNS, **POLICIES, **CONVERSATIONS, **JOBS, **TASKS}
+BOT = {
+    "guard_overhead_ms": Bar("<=", 2),
+    "guard_overhead_ms_sync": Bar("<=", None),
+    "guard_overhead_ms_embedded": Bar("<=", None),
+    "users_at_once": Bar(">=", 1000),
+    "answer_p50_ms": Bar("<=", None),
+    "answer_p99_ms": Bar("<=", None),
+    "peak_mb": Bar("<=", None),
+    "users_at_once_embedded": Bar(">=", None),
+    "answer_p50_ms_embedded": Bar("<=", None),
+    "answer_p99_ms_embedded": Bar("<=", None),
+    "peak_mb_embedded": Bar("<=", None),
+    "faults": Bar("==", 0),
+    "faults_unguarded": Bar(">=", None),
+}
+BARS = {**LOCKS, **TURNS, **POLICIES, **CONVERSATIONS, **JOBS, **TASKS, **BOT}
 """A name that two subjects have means the same, and has the same bar."""
 
 

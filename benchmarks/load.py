@@ -49,6 +49,10 @@ class Done:
         return [self._at[name] for name in names]
 
 
+KEPT_S = 2.0
+"""uvicorn closes a connection that nobody has used for five seconds."""
+
+
 class Caller:
     """One connection to the server, or the next one: the server closes what has not been used for some seconds."""
 
@@ -59,6 +63,7 @@ class Caller:
         self._body = json.dumps(body).encode()
         self._key = "" if key is None else f"Authorization: Bearer {key}\r\n"
         self._open: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._used_at = 0.0
 
     async def post(self) -> str:
         """Returns the id of what was accepted."""
@@ -68,12 +73,15 @@ class Caller:
         writer.write(head.encode() + kind.encode() + self._body)
         status = await reader.readuntil(b"\r\n")
         answer = await read_body(reader)
+        self._used_at = time.monotonic()
         if not status.startswith(b"HTTP/1.1 202"):
             raise InTurnError(f"a POST was not accepted, so there is no figure: {answer.decode()}")
         return str(json.loads(answer)[self._id_field])
 
     async def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if self._open is None or self._open[0].at_eof():
+        # one that is just being closed would look open: such a race would cost the figure
+        is_old = time.monotonic() - self._used_at > KEPT_S
+        if self._open is None or is_old or self._open[0].at_eof():
             self.close()
             self._open = await asyncio.open_connection("127.0.0.1", self._port)
         return self._open

@@ -39,6 +39,7 @@ PEERS = {
         "faststream",
     ),
     "tasks": (*REDIS_PY, "fastapi", "uvicorn", "aio-pika", "sqlalchemy", "aiosqlite", "asyncpg"),
+    "bot": (*REDIS_PY, "aiogram", "aiohttp"),
 }
 """By subject: the packages that it needs beside inturn."""
 

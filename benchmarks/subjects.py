@@ -4,14 +4,19 @@
 without our link. `policies`: interrupts, bursts, watchers, a cluster. `conversations`: what the orchestrator adds.
 `jobs`: from the POST to the call-back; and the queue alone, against Celery, Dramatiq, Taskiq and FastStream.
 `tasks`: from the POST to the stored task; and reservations of tokens, against a bare UPDATE.
+`bot`: what the guard adds to a send, a thousand users at once, and the faults of a bot without a guard.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from random import randint
 from typing import Any
 
+from benchmarks.bot.crowd import crowds
+from benchmarks.bot.race import race
+from benchmarks.bot.safe_send import guard_overhead
 from benchmarks.conversations.over_http import over_http
 from benchmarks.conversations.overhead import overhead
 from benchmarks.figures import Drawn, Figure
@@ -160,4 +165,27 @@ async def measure_tasks(target: Target, counts: ServerCounts, plan: Plan) -> lis
 TASKS = Subject("tasks", TASKS_DRAWN, measure_tasks, needs_broker=True, needs_postgres=True)
 
 
-SUBJECTS = {subject.name: subject for subject in (TURNS, LOCKS, POLICIES, CONVERSATIONS, JOBS, TASKS)}
+BOT_DRAWN = (
+    Drawn("guard_overhead_ms", "A send, ms", "less is better"),
+    Drawn("answer_p50_ms", "1,000 users at once: ms until the first part of an answer", "less is better"),
+    Drawn("faults_unguarded", "Faults in what users got, under the same load", "fewer is better"),
+)
+
+
+async def measure_bot(target: Target, counts: ServerCounts, plan: Plan) -> list[Figure]:
+    million = randint(10**5, 10**6 - 1)
+    first_user = million * 10**6  # ids of users whom nobody else has, in a store that is not private, either
+    try:
+        return [
+            *await guard_overhead(target, plan),
+            *await crowds(target, first_user, plan),
+            *await race(target, first_user + 500_000, plan),
+        ]
+    finally:
+        counts.remove(f"processed_msg:{million}")  # these keys are the same for every namespace
+
+
+BOT = Subject("bot", BOT_DRAWN, measure_bot)
+
+
+SUBJECTS = {subject.name: subject for subject in (TURNS, LOCKS, POLICIES, CONVERSATIONS, JOBS, TASKS, BOT)}

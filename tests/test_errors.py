@@ -52,6 +52,11 @@ def test_every_kind_of_argument_error_is_caught_as_python_does() -> None:
     assert inspect.signature(errors.ArgumentError).parameters.keys() == {"field", "problem", "value"}
 
 
+def test_an_argument_is_shown_without_the_password_in_it() -> None:
+    error = errors.ArgumentError("url", "is of the wrong kind", "redis://ada:pw@host:6379/0?a=b")
+    assert str(error) == "url='redis://***@host:6379/0?a=b': is of the wrong kind"
+
+
 def test_a_bad_argument_in_a_process_pool_does_not_break_the_pool() -> None:
     with ProcessPoolExecutor(1) as pool:
         with pytest.raises(ValueError, match="must not be empty"):

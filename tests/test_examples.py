@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import json
 import os
 import re
@@ -19,6 +20,7 @@ import pytest
 
 from tests.servers import free_port
 from tests.servers.server import keep_port
+from tests.servers.telegram import TOKEN, TelegramServer
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -117,7 +119,7 @@ def test_the_chat_stops_quietly_while_a_stream_is_open(store_url: str, namespace
 def test_the_lock_that_replaces_redis_pys_serves_its_waiters_in_order(redis_url: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / "redis_lock_replaced.py"), redis_url],
-        cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False,
+        cwd=tmp_path, capture_output=True, text=True, timeout=150, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     theirs, ours = done.stdout.splitlines()
@@ -128,7 +130,7 @@ def test_the_lock_that_replaces_redis_pys_serves_its_waiters_in_order(redis_url:
 def test_a_job_is_called_back_until_its_receiver_has_taken_it(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / "async_job.py")],
-        cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False,
+        cwd=tmp_path, capture_output=True, text=True, timeout=150, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
@@ -139,6 +141,57 @@ def test_a_job_is_called_back_until_its_receiver_has_taken_it(tmp_path: Path) ->
         "one webhook-id: True; about this job: True",
     ]
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_the_telegram_bot_answers_a_burst_at_once_in_parts_and_stops_quietly(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram:
+        given = {"INTURN_BOT_TOKEN": TOKEN, "INTURN_BOT_API_URL": telegram.url, "INTURN_BOT_QUIET": "0.5"}
+        telegram.say(42, "Tea, please")
+        telegram.say(42, "and more tea")
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, str(EXAMPLES / "telegram_bot.py"),
+            cwd=tmp_path, env=os.environ | given | {"INTURN_URL": "sqlite:///bot.db"},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        try:
+            await telegram.until(lambda: len(telegram.texts(42)) == 2, 120)
+            assert telegram.texts(42) == ["2 so far.", "You wrote: Tea, please / and more tea"]
+            process.send_signal(signal.SIGINT)
+            said = await asyncio.wait_for(process.communicate(), 60)
+            assert (process.returncode, *said) == (0, b"polling; Ctrl-C ends it\n", b"")
+            assert telegram.pending == []
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+
+def test_the_telegram_bot_names_the_token_that_it_needs(tmp_path: Path) -> None:
+    none = dict.fromkeys(("INTURN_BOT_TOKEN", "TELEGRAM_BOT_TOKEN", "BOT_TOKEN"), "")
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "telegram_bot.py")],
+        cwd=tmp_path, env=os.environ | none, capture_output=True, text=True, timeout=150, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("INTURN_BOT_TOKEN: must be set")
+
+
+def test_tasks_of_celery_run_once_and_send_once(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "celery_proactive.py")],
+        cwd=tmp_path, env=os.environ | {"INTURN_URL": "sqlite:///bot.db", "CELERY_BROKER_URL": "memory://"},
+        capture_output=True, text=True, timeout=150, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "brewing o-1",
+        "o-1 is ready",
+        "o-1 is ready",
+        "to 42: Your tea is ready.",
+        "to 42: Come and get it.",
+        "sent",
+        "duplicate",
+    ]
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)

@@ -16,11 +16,11 @@ PACKAGE = Path(inturn.__file__).parent
 # A layer may import the ones to its right, and itself; applications do not import each other.
 LAYERS = [
     "cli", "demo", "cli.terminal",
-    "web", "testing", "workflows", "visitors", "jobs", "tasks", "capabilities", "database", "http", "agents",
+    "web", "testing", "workflows", "visitors", "jobs", "tasks", "bot", "capabilities", "database", "http", "agents",
     "workflows.definition", "sync", "app", "compat", "lanes", "locks", "process", "store", "metrics", "settings",
     "arguments", "errors", "masking", "printable",
 ]  # fmt: skip
-APPLICATIONS = {"workflows", "visitors", "jobs", "tasks"}
+APPLICATIONS = {"workflows", "visitors", "jobs", "tasks", "bot"}
 # the storefront: may import everything, and nothing of ours imports from it but what only users would write
 STOREFRONT = {"demo"}
 

@@ -1,4 +1,4 @@
-"""The pictures of the docs are drawn from the tables of the policies that the tests play."""
+"""The pictures of the docs are drawn: from the tables of the policies that the tests play, and from flows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from docs.tools import draw_sending
 from docs.tools.draw_policies import draw, draw_all, told
 from docs.tools.policy_tables import NOTES, TABLES
 from inturn.demo import tables
@@ -67,3 +68,24 @@ def test_a_picture_of_another_table_is_another_picture(tmp_path: Path) -> None:
     assert draw(replace(tables.MERGE, turns=tables.MERGE.turns[:-1])) != first
     assert draw(replace(tables.MERGE, ends={**tables.MERGE.ends, "D": "dead"})) != first
     assert len(draw_all(tmp_path)) == len(TABLES)
+
+
+def test_the_flows_of_sending_are_what_the_tool_draws_now_and_all_are_shown(tmp_path: Path) -> None:
+    page = (ROOT / "docs/bot.md").read_text("utf-8")
+    drawn = draw_sending.draw_all(tmp_path)
+    kept = ROOT / "docs/pictures/sending"
+    assert {path.name for path in drawn} == {path.name for path in kept.iterdir()}
+    for path in drawn:
+        again = "run: python -m docs.tools.draw_sending docs/pictures/sending"
+        assert path.read_text("utf-8") == (kept / path.name).read_text("utf-8"), again
+        assert f"pictures/sending/{path.name}" in page
+
+
+@pytest.mark.parametrize("flow", draw_sending.FLOWS, ids=lambda flow: flow.name)
+def test_the_words_of_a_flow_are_within_its_frame(flow: draw_sending.Flow) -> None:
+    picture = ElementTree.fromstring(draw_sending.draw(flow))
+    for text in picture.iter("{http://www.w3.org/2000/svg}text"):
+        if text.attrib["text-anchor"] == "start":
+            end = float(text.attrib["x"]) + len(text.text or "") * float(text.attrib["font-size"]) * 0.62
+            assert end < int(picture.attrib["width"]), text.text
+    assert picture.findtext("{http://www.w3.org/2000/svg}title") == draw_sending.told(flow)

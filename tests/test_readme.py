@@ -1,4 +1,4 @@
-"""The first example of the README, as a newcomer tries it: run twice, edited, and served by `inturn worker`."""
+"""The README as a newcomer tries it: its first example run twice, edited, and by `inturn worker`; and its console."""
 
 from __future__ import annotations
 
@@ -65,3 +65,15 @@ def test_a_worker_of_the_command_line_answers_for_it(chat: Path) -> None:
     finally:
         worker.kill()
         worker.communicate()
+
+
+def test_the_console_of_the_bot_says_what_the_readme_shows(tmp_path: Path) -> None:
+    found = re.search(r"\$ printf '(.*)' \| inturn bot --console\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+    assert found is not None
+    done = subprocess.run(
+        [sys.executable, "-m", "inturn.cli.main", "bot", "--console"],
+        cwd=tmp_path, input=found[1].replace("\\n", "\n"), capture_output=True, text=True, timeout=50, check=False,
+        env={key: value for key, value in os.environ.items() if not key.startswith("INTURN_")},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == found[2]

@@ -35,7 +35,7 @@ TARGETS = {
     "clean",
     "split",
 }
-EXTRAS = {"redis", "server", "rabbitmq", "workflows", "copilot", "openai", "all", "tasks", "postgres"}
+EXTRAS = {"redis", "server", "rabbitmq", "workflows", "copilot", "openai", "all", "tasks", "postgres", "bot", "celery"}
 HOSTS = [".".join(name) for name in (("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "org"), ("npmjs", "com"))]
 
 

@@ -17,8 +17,6 @@ NOTHING = {"PATH": "/bin"}
 
 FALLBACKS = [
     ("url", "INTURN_URL", "REDIS_URL", "redis://ours/1", "redis://theirs/2"),
-    ("lock_ttl", "INTURN_LOCK_TTL", "SEND_AI_RESPONSE_LOCK_TIMEOUT", "7.5", "8"),
-    ("dedup_window", "INTURN_DEDUP_WINDOW", "SEND_AI_RESPONSE_DEDUP_EXPIRATION", "9", "10"),
     ("state_ttl", "INTURN_STATE_TTL", "REDIS_TTL", "11", "12"),
     ("openai_base_url", "INTURN_OPENAI_BASE_URL", "OPENAI_BASE_URL", "http://ours/v1", "https://theirs/v1"),
     ("openai_api_key", "INTURN_OPENAI_API_KEY", "OPENAI_API_KEY", "our-key", "their-key"),

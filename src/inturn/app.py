@@ -239,10 +239,11 @@ class InTurn:
                 up to the second. Default: (1, 60).
             max_waiting: more messages than this in one lane are refused with `MailboxFull`. Default: 10,000.
             priority: -1000 to 1000; higher goes first. Default: 0.
-            quiet: seconds of silence before a burst begins; only with busy="merge". Default: none.
-            max_quiet: seconds after the first message at which a burst begins at the latest. Default: 10 times `quiet`.
+            quiet: seconds of silence before a burst begins; with "merge" and "interrupt". Default: none.
+            max_quiet: seconds after the first message at which a burst begins at the latest; after an interrupt, they
+                count from the message that interrupted. Default: 10 times `quiet`.
             max_burst: the most messages in one turn, 2 to 200; with "merge" and "interrupt". Default: 20.
-            cut: a `Cut`, or a function of the body: `True` ends the quiet time at once. Default: none.
+            cut: what ends the quiet time at once: a `Cut`, or a function of the body. Default: none.
             interruptible: messages of other handlers, and inline turns, may interrupt its turns. Default: `False`.
             unless_newer: a turn that would commit while newer messages wait runs again with them instead, at most
                 three times. Default: `False`.

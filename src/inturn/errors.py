@@ -69,7 +69,7 @@ from __future__ import annotations
 import datetime
 from typing import TYPE_CHECKING
 
-from inturn.masking import masked
+from inturn.masking import masked, masked_passwords
 
 if TYPE_CHECKING:
     from inturn.agents.completion import ProviderCall
@@ -164,7 +164,7 @@ class ArgumentError(InTurnError, ValueError):
     """An invalid argument. `field` names it; `problem` says what is wrong with it."""
 
     def __init__(self, field: str, problem: str, value: object = _NOT_SHOWN) -> None:
-        shown = f"{field}: " if value is _NOT_SHOWN else f"{field}={value!r}: "
+        shown = f"{field}: " if value is _NOT_SHOWN else f"{field}={masked_passwords(repr(value))}: "
         super().__init__(shown + problem)
         self.field = field
         self.problem = problem

@@ -35,6 +35,11 @@ _RULES = (
 )  # fmt: skip
 
 
+def masked_passwords(text: str) -> str:
+    """Without those that stand in URLs. All else stays."""
+    return _URL.sub(lambda url: url[1] + _host_of(url[2]), text)
+
+
 def masked(text: str) -> str:
     text = _URL.sub(_without_secrets, text[:MAX_TEXT])
     for pattern, instead in _RULES:
@@ -44,6 +49,10 @@ def masked(text: str) -> str:
 
 def _without_secrets(url: re.Match[str]) -> str:
     """Leaves out whoever is named before the host, and what stands behind `?` or `#`."""
-    place, slash, rest = url[2].partition("/")
-    user, at, host = place.rpartition("@")
-    return _QUERY.sub(HIDDEN, f"{url[1]}{HIDDEN if user else ''}{at}{host}{slash}{rest}", count=1)
+    return _QUERY.sub(HIDDEN, url[1] + _host_of(url[2]), count=1)
+
+
+def _host_of(place: str) -> str:
+    named, slash, rest = place.partition("/")
+    user, at, host = named.rpartition("@")
+    return f"{HIDDEN if user else ''}{at}{host}{slash}{rest}"

@@ -102,3 +102,12 @@ beats_failed = beats.labels("failed")
 
 store_up = Gauge("inturn_store_up", "Whether the store answered the last heartbeat.")
 store_failures = Counter("inturn_store_failures", "Calls that the store did not confirm, by verb.", ["verb"])
+
+safe_sends = Counter("inturn_safe_sends", "Texts for Telegram users by how sending them ended.", ["outcome"])
+safe_send_wait_seconds = Times("inturn_safe_send_lock_wait_seconds", "From asking for a user's send lock to having it.")
+safe_send_hold_seconds = Times("inturn_safe_send_lock_hold_seconds", "From having a user's send lock to its release.")
+safe_send_duplicates = Counter("inturn_safe_send_duplicates", "Texts that were not sent because they had been.")
+safe_send_expiries = Counter("inturn_safe_send_lock_expiries", "Send locks that were lost before their release.")
+safe_send_fallbacks = Counter("inturn_safe_send_fallbacks", "Texts sent without a lock because its store was away.")
+bot_updates = Counter("inturn_bot_updates", "Updates from Telegram by what became of them.", ["outcome"])
+bot_parts = Counter("inturn_bot_parts", "Parts of answers by how sending them ended.", ["outcome"])

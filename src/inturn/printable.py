@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 LOGGERS = (
-    "inturn", "inturn.agents", "inturn.cli.main", "inturn.database", "inturn.heartbeat", "inturn.http", "inturn.jobs",
-    "inturn.lanes", "inturn.locks", "inturn.process", "inturn.store", "inturn.tasks", "inturn.visitors", "inturn.web",
-    "inturn.worker", "inturn.workflows",
+    "inturn", "inturn.agents", "inturn.bot", "inturn.celery", "inturn.cli.main", "inturn.database", "inturn.heartbeat",
+    "inturn.http", "inturn.jobs", "inturn.lanes", "inturn.locks", "inturn.process", "inturn.store", "inturn.tasks",
+    "inturn.visitors", "inturn.web", "inturn.worker", "inturn.workflows",
 )  # fmt: skip
 """Every logger that inturn has: a filter works only where a record begins."""
 

@@ -111,7 +111,7 @@ Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:%-]{1,253}$"), _must("be an 
 Port = Annotated[int, Field(ge=0, le=65535), _must("be a port from 1 to 65535, or 0 for any that is free")]
 DATABASE_SCHEMES = ("sqlite", "postgresql", "postgres")
 DatabaseUrl = Annotated[str, _url(*DATABASE_SCHEMES), _must(_schemes(DATABASE_SCHEMES))]
-ServiceName = Literal["chat", "ai", "tasks"]
+ServiceName = Literal["chat", "ai", "tasks", "bot"]
 SERVICES: tuple[ServiceName, ...] = get_args(ServiceName)
 ServiceNames = Annotated[
     tuple[ServiceName, ...],
@@ -130,6 +130,9 @@ HttpUrls = Annotated[
 ]
 JobConcurrency = Annotated[int, Field(ge=0, le=1000), _must("be a whole number from 0 to 1000")]
 QueueLimit = Annotated[int, Field(ge=1, le=100_000_000), _must("be a whole number from 1 to 100000000")]
+RedisUrl = Annotated[str, _url(*STORE_SCHEMES[1:]), _must(_schemes(STORE_SCHEMES[1:]))]
+BotBusy = Annotated[Literal["merge", "interrupt"], _must("be merge or interrupt")]
+BotConcurrency = Annotated[int, Field(ge=1, le=10_000), _must("be a whole number from 1 to 10000")]
 QueueType = Annotated[Literal["quorum", "classic"], _must("be quorum or classic")]
 LogLevel = Annotated[
     Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"],
@@ -157,10 +160,8 @@ class Settings(BaseModel):
     replicas: Replicas = Field(0, validation_alias=AliasChoices("INTURN_REPLICAS"))
     store_timeout: Seconds = Field(5.0, validation_alias=AliasChoices("INTURN_STORE_TIMEOUT"))
     allow_eviction: Switch = Field(False, validation_alias=AliasChoices("INTURN_ALLOW_EVICTION"))
-    lock_ttl: Seconds = Field(30.0, validation_alias=AliasChoices("INTURN_LOCK_TTL", "SEND_AI_RESPONSE_LOCK_TIMEOUT"))
-    dedup_window: Seconds = Field(
-        300.0, validation_alias=AliasChoices("INTURN_DEDUP_WINDOW", "SEND_AI_RESPONSE_DEDUP_EXPIRATION")
-    )
+    lock_ttl: Seconds = Field(30.0, validation_alias=AliasChoices("INTURN_LOCK_TTL"))
+    dedup_window: Seconds = Field(300.0, validation_alias=AliasChoices("INTURN_DEDUP_WINDOW"))
     state_ttl: Seconds = Field(86_400.0, validation_alias=AliasChoices("INTURN_STATE_TTL", "REDIS_TTL"))
     agent: AgentNames = Field(("offline",), validation_alias=AliasChoices("INTURN_AGENT"))
     """In the order in which they are tried."""
@@ -248,6 +249,35 @@ class Settings(BaseModel):
     """How long tokens stay reserved for a request that nobody settles."""
     token_prices: str | None = Field(None, validation_alias=AliasChoices("INTURN_TOKEN_PRICES"))
     """Prices of a million tokens, in and out, for the cost metric: `model=in/out`, separated by commas."""
+    send_lock_timeout: Seconds = Field(30.0, validation_alias=AliasChoices("SEND_AI_RESPONSE_LOCK_TIMEOUT"))
+    """How long the lock around a Telegram send lives. It is extended while the parts go out."""
+    send_dedup_expiration: Seconds = Field(300.0, validation_alias=AliasChoices("SEND_AI_RESPONSE_DEDUP_EXPIRATION"))
+    """How long a text that was sent to a user is remembered."""
+    proactive_redis_url: RedisUrl | None = Field(None, validation_alias=AliasChoices("PROACTIVE_MESSAGING_REDIS_URL"))
+    """Where these locks and texts are kept. `None`: in the store."""
+    bot_token: SecretStr | None = Field(
+        None, validation_alias=AliasChoices("INTURN_BOT_TOKEN", "TELEGRAM_BOT_TOKEN", "BOT_TOKEN")
+    )
+    bot_api_url: HttpUrl | None = Field(None, validation_alias=AliasChoices("INTURN_BOT_API_URL"))
+    """A Bot API server of your own. `None`: Telegram's."""
+    bot_webhook_url: HttpUrl | None = Field(None, validation_alias=AliasChoices("INTURN_BOT_WEBHOOK_URL"))
+    """Where Telegram reaches `inturn serve`. `None`: updates are polled by `inturn bot`."""
+    bot_webhook_secret: SecretStr | None = Field(None, validation_alias=AliasChoices("INTURN_BOT_WEBHOOK_SECRET"))
+    bot_busy: BotBusy = Field("merge", validation_alias=AliasChoices("INTURN_BOT_BUSY"))
+    """What a message does that comes while an answer is being generated."""
+    bot_quiet: Pause = Field(4.0, validation_alias=AliasChoices("INTURN_BOT_QUIET"))
+    """How long a user must be silent before a burst is answered."""
+    bot_agent_timeout: Seconds = Field(80.0, validation_alias=AliasChoices("INTURN_BOT_AGENT_TIMEOUT"))
+    bot_instructions: str | None = Field(None, validation_alias=AliasChoices("INTURN_BOT_INSTRUCTIONS"))
+    """How the bot is to answer: given to the agent."""
+    bot_failure_text: str | None = Field(None, validation_alias=AliasChoices("INTURN_BOT_FAILURE_TEXT"))
+    """What a user gets if there is no answer."""
+    bot_proactive: Switch = Field(True, validation_alias=AliasChoices("INTURN_BOT_PROACTIVE"))
+    """Whether the bot writes first."""
+    bot_works_cadence: Switch = Field(True, validation_alias=AliasChoices("INTURN_BOT_WORKS_CADENCE"))
+    """Whether this process sends what is due. If not, Celery does."""
+    bot_concurrency: BotConcurrency = Field(1000, validation_alias=AliasChoices("INTURN_BOT_CONCURRENCY"))
+    """How many users a process answers at once."""
     log_level: LogLevel = Field("INFO", validation_alias=AliasChoices("INTURN_LOG_LEVEL"))
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:

@@ -15,7 +15,7 @@ import redis
 
 from benchmarks import machine
 from benchmarks.__main__ import main
-from benchmarks.figures import CONVERSATIONS, JOBS, LOCKS, POLICIES, TASKS, TURNS
+from benchmarks.figures import BOT, CONVERSATIONS, JOBS, LOCKS, POLICIES, TASKS, TURNS
 from tests.servers import Broker, PrivateRedis
 
 COMMAND = [sys.executable, "-m", "benchmarks"]
@@ -44,7 +44,7 @@ def run_tiny(subject: str, picture: Path, redis_url: str, *more: str) -> dict[st
     document: dict[str, Any] = json.loads(done.stdout)
     all_bars = {
         "locks": LOCKS, "turns": TURNS, "policies": POLICIES, "conversations": CONVERSATIONS, "jobs": JOBS,
-        "tasks": TASKS,
+        "tasks": TASKS, "bot": BOT,
     }  # fmt: skip
     bars = all_bars[subject]
     assert set(document) == {*bars, "details", "versions", "machine", "date", "rounds", "seconds"}
@@ -150,6 +150,24 @@ def test_a_tiny_run_of_the_tasks_has_every_figure_and_leaves_nothing_in_the_serv
     assert document["reserve_vs_bare"] == min(ratios) == document[details["reserve_vs_bare"]["smallest"]]
     assert {"asyncpg", "redis-server", "rabbitmq-server", "postgres-server"} <= set(document["versions"])
     assert not any(vhost.startswith("inturn-bench-") for vhost in broker.vhosts())
+
+
+def test_a_tiny_run_of_the_bot_has_every_figure_and_leaves_nothing_in_the_server(
+    tmp_path: Path, redis_url: str
+) -> None:
+    document = run_tiny("bot", tmp_path / "bot.svg", redis_url)
+    details = document["details"]
+    assert {name for name in BOT if details[name]["reached"] is not None} == {
+        "guard_overhead_ms", "users_at_once", "faults",
+    }  # fmt: skip
+    assert all(document[name] > 0 for name in BOT if name != "faults")
+    assert document["faults"] == 0
+    assert document["users_at_once"] == document["users_at_once_embedded"] == 10
+    # no answer can come before the quiet time and the agent are over
+    assert document["answer_p99_ms"] >= document["answer_p50_ms"] > 240
+    assert document["answer_p99_ms_embedded"] >= document["answer_p50_ms_embedded"] > 240
+    assert document["peak_mb"] >= details["peak_mb"]["idle_mb"] > 0
+    assert {"aiogram", "redis-server"} <= set(document["versions"])
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
-from inturn.compat import dedup, managers
+from inturn.compat import counted, dedup, managers
 from inturn.compat.conversation import ConversationLock
 from inturn.compat.visitor import VisitorLockService
 from inturn.errors import ConversationLockError, StoreUnavailable
@@ -106,6 +106,20 @@ def test_a_manager_counts_and_logs_what_becomes_of_its_locks(
         ("WARNING", f"not owner {name} verb=release now=free"),
     ]
     assert counts.grown() == {"granted": 1, "busy": 1, "wait": 1, "hold": 1}
+
+
+def test_who_waits_is_refused_again_and_again_and_that_is_told_once(
+    locks: Maker[Any], redis_url: str, key: str, log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counted, "AGAIN_MS", 60_000)
+    manager, refused = locks.manager("client", redis_url), f"refused name=distributed_lock:{key} why=held"
+    lock_id = manager.acquire_lock(key)
+    assert [manager.acquire_lock(key) for _ in range(3)] == [None] * 3
+    assert told(log, "inturn.locks")[1:] == [("INFO", refused), ("DEBUG", refused), ("DEBUG", refused)]
+    assert manager.release_lock(key, lock_id)
+    assert manager.acquire_lock(key)
+    assert manager.acquire_lock(key) is None
+    assert told(log, "inturn.locks")[-1] == ("INFO", refused)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -310,7 +310,7 @@ def test_bad_input_is_named(
 def test_a_source_of_the_wrong_kind_is_named(maker: Maker[DistributedLockManager], redis_url: str) -> None:
     client, on_a_loop = maker.source("client", redis_url), maker.source("async client", redis_url)
     sync_app = maker.source("sync app on sqlite", redis_url)
-    with pytest.raises(TypeError, match=r"redis_client=.* must be a redis\.Redis"):
+    with pytest.raises(TypeError, match=r"redis_client=.* must be a redis\.Redis.* not redis\.asyncio\.client\.Redis"):
         DistributedLockManager(on_a_loop)
     with pytest.raises(TypeError, match="redis_client=None"):
         DistributedLockManager(cast(Any, None))

@@ -22,6 +22,8 @@ ADA_KEY, ROOT_KEY, SERVICE_KEY = "ada-key-0123456789", "root-key-0123456789", "s
 SECRETS = {"api_keys": f"{ADA_KEY}:ada:acme,{ROOT_KEY}:root:acme:admin", "service_keys": SERVICE_KEY}
 WEBHOOKS, UNPROVED = "/api/v1/webhooks", "/api/v1/unproved"
 """Two paths for call-backs. The second one's route forgets to verify them."""
+PROVED = "/api/v1/admin/proved"
+"""Its route knows its caller by a secret of its own."""
 AT = 1_700_000_000
 
 
@@ -67,7 +69,13 @@ def doors(**given: str) -> FastAPI:
     def unproved() -> str:
         return "open"
 
-    api.add_middleware(Authentication, keys=CurrentKeys(settings), signed=(WEBHOOKS, UNPROVED), secrets=secrets)
+    @api.api_route(PROVED, methods=["GET", "POST", "PUT"])
+    def proved() -> str:
+        return "open"
+
+    api.add_middleware(
+        Authentication, keys=CurrentKeys(settings), signed=(WEBHOOKS, UNPROVED), secrets=secrets, proved=(PROVED,)
+    )
     return api
 
 

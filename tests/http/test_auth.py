@@ -10,10 +10,25 @@ import pytest
 from fastapi import FastAPI
 
 from inturn.http import api_keys
-from inturn.http.auth import MAX_ESCAPES, _plain, is_loopback, is_loopback_name, is_own, scope_of
+from inturn.http.api_keys import CurrentKeys
+from inturn.http.asgi import Receive, Scope, Send
+from inturn.http.auth import MAX_ESCAPES, Authentication, _plain, is_loopback, is_loopback_name, is_own, scope_of
 from inturn.http.caller import LOCAL, SERVICE, Caller
 from inturn.http.signatures import Secrets, new_secret, sign
-from tests.http.doors import AT, ROOT_KEY, SECRETS, SERVICE_KEY, UNPROVED, WEBHOOKS, client_of, doors, knock, with_key
+from inturn.settings import Settings
+from tests.http.doors import (
+    AT,
+    PROVED,
+    ROOT_KEY,
+    SECRETS,
+    SERVICE_KEY,
+    UNPROVED,
+    WEBHOOKS,
+    client_of,
+    doors,
+    knock,
+    with_key,
+)
 from tests.http.site import ADA_KEY, BOB_KEY, KEYS, Site, opened, problem
 from tests.waiting import until
 
@@ -441,3 +456,33 @@ async def test_the_route_itself_is_closed_where_nothing_stands_before_it() -> No
     async with client_of(api) as client:
         problem(await client.post(WEBHOOKS, content=b"{}", headers=signed()), 503, "no-webhook-secret")
         problem(await client.get("/api/v1/admin/admin"), 401, "not-authenticated")
+
+
+@pytest.mark.parametrize("keys", [{}, SECRETS], ids=["no keys", "keys"])
+async def test_a_proved_path_takes_a_post_of_anyone_from_anywhere_and_nothing_else(keys: dict[str, str]) -> None:
+    async with client_of(doors(**keys)) as client:
+        public = {"host": "bot.example.com", "origin": "https://elsewhere.example.com"}
+        assert (await client.post(PROVED, headers=public)).status_code == 200
+        refused = (401, "not-authenticated") if keys else (421, "not-this-host")
+        for method, path in (("GET", PROVED), ("PUT", PROVED), ("POST", f"{PROVED}/"), ("POST", PROVED.upper())):
+            problem(await client.request(method, path, headers=public), *refused)
+
+
+@pytest.mark.parametrize(
+    "path", [f"/{PROVED}", f"{PROVED}/.", f"{PROVED};x", "/api/v1/admin/prov%2565d", f"{PROVED}%00"]
+)
+async def test_no_other_spelling_of_a_proved_path_is_open(path: str) -> None:
+    assert (await knock(doors(**SECRETS), path, {}, "POST")).status == 401
+
+
+async def test_whoever_calls_a_proved_path_is_nobody() -> None:
+    """A route that forgets its own secret does not get a user by it."""
+    seen: list[object] = []
+
+    async def look(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append(scope_of(scope))
+
+    guard = Authentication(look, CurrentKeys(Settings()), proved=[PROVED])
+    scope = {"type": "http", "method": "POST", "path": PROVED, "headers": []}
+    await guard(scope, None, None)  # type: ignore[arg-type]
+    assert seen == [None]

@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 
-from inturn import InTurn, Turn
+from inturn import Cut, InTurn, Turn
 from inturn.store import clock
 from tests.lanes.workbench import SLACK_S, Bodies, Gate, bodies, counted, never, results, submit, working
 from tests.waiting import until, until_status
 
 YIELD_S = 1.0
 """So long a turn that was interrupted may take to end."""
+QUIET_S = 2.0
+LONG_S = 60.0
+"""A quiet time that nobody here waits for."""
 
 
 async def test_the_next_turn_gets_the_old_messages_and_the_new_one_together(app: InTurn, other: InTurn) -> None:
@@ -32,6 +35,43 @@ async def test_the_next_turn_gets_the_old_messages_and_the_new_one_together(app:
     assert body.seen.turns == [(["a"], 1), (["a", "b"], 1), (["a", "b", "c"], 1)], "an interrupt gives the attempt back"
     assert body.cancelled == 2
     assert counted("inturn_turns_total", outcome="interrupted") == before + 2
+
+
+@pytest.mark.usefixtures("nobody_looks")
+async def test_with_a_quiet_time_a_turn_is_interrupted_at_once_and_begins_again_when_the_user_pauses(
+    app: InTurn,
+) -> None:
+    body, began = Bodies(), []
+    cut = Cut(text="text", words=5)
+
+    @app.handler("h", key="k", busy="interrupt", quiet=QUIET_S, cut=cut)
+    async def h(turn: Turn[Any]) -> list[Any]:
+        began.append(clock.now())
+        return await body.run(turn)
+
+    texts = ["a long one begins at once", "one more", "and another"]
+    async with working(app):
+        receipts = [await app.submit("h", {"text": texts[0]})]
+        await body.begun.get()
+        receipts.append(await app.submit("h", {"text": texts[1]}))
+        await until(lambda: body.cancelled == 1)
+        last_at = clock.now()
+        receipts.append(await app.submit("h", {"text": texts[2]}))
+        assert await results(receipts) == [[{"text": text} for text in texts]] * 3
+    assert QUIET_S - 0.1 <= began[1] - last_at < QUIET_S + SLACK_S
+
+
+async def test_with_a_quiet_time_a_message_that_cuts_it_interrupts_and_begins_at_once(app: InTurn) -> None:
+    body = Bodies()
+    app.handler("h", key="k", busy="interrupt", quiet=LONG_S, cut=lambda text: text != "patient")(body.run)
+    async with working(app):
+        receipts = [await submit(app, "a")]
+        await body.begun.get()
+        receipts.append(await submit(app, "patient"))
+        await until(lambda: body.cancelled == 1)
+        assert (await app.lanes.inspect("k")).status == "waiting"
+        receipts.append(await submit(app, "b"))
+        assert await results(receipts) == [["a", "patient", "b"]] * 3
 
 
 async def test_it_is_logged_as_an_interrupt_and_not_as_a_loss(app: InTurn, caplog: pytest.LogCaptureFixture) -> None:

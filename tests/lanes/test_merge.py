@@ -165,8 +165,25 @@ async def test_a_full_burst_does_not_wait_for_quiet(app: InTurn) -> None:
         (Cut(sent_at="at", older_than=60), {"at": time.time() - 61}),
         (Cut(sent_at="at", older_than=60), {"at": datetime.fromtimestamp(time.time() - 61, UTC).isoformat()}),
         (Cut(text="text", longer_than=20, sent_at="at", older_than=60), {"text": "short", "at": 0}),
+        (Cut(text="text", words=30), {"text": "\tso  many\nwords" * 10}),
+        (Cut(text="text", longer_than=100, words=3), {"text": "now or never"}),
+        (Cut(text="text", longer_than=5, words=30), {"text": "characters"}),
+        (Cut(more_than=1), {"text": "the second"}),
+        (Cut(text="text", words=30, more_than=1), {"text": "the second"}),
     ],
-    ids=["function", "long", "long in a field", "late", "late as text", "long or late"],
+    ids=[
+        "function",
+        "long",
+        "long in a field",
+        "late",
+        "late as text",
+        "long or late",
+        "words",
+        "few letters, many words",
+        "many letters, few words",
+        "many",
+        "words or many",
+    ],
 )
 async def test_a_message_can_cut_the_quiet_time_short(app: InTurn, cut: Any, body: Any) -> None:
     seen = Seen()
@@ -196,6 +213,33 @@ async def test_what_is_neither_long_nor_late_cuts_nothing(app: InTurn, body: Any
         await app.submit("h", body)
         info = await until_status(app, "k", "waiting")
         assert info.waiting == 1
+
+
+@pytest.mark.parametrize("body", [{"text": "two words"}, {"text": " \n"}, {"text": ["a", "b", "c"]}, {}])
+async def test_what_has_too_few_words_cuts_nothing(app: InTurn, body: Any) -> None:
+    @app.handler("h", key="k", busy="merge", quiet=LONG_S, cut=Cut(text="text", words=3, more_than=1))
+    async def h(turn: Turn[Any]) -> None: ...
+
+    async with working(app):
+        await app.submit("h", body)
+        assert (await until_status(app, "k", "waiting")).waiting == 1
+
+
+async def test_more_messages_than_the_cut_allows_begin_at_once_and_all_that_wait_are_one_turn(app: InTurn) -> None:
+    seen = Seen()
+
+    @app.handler("h", key="k", busy="merge", quiet=LONG_S, cut=Cut(text="text", words=30, more_than=8))
+    async def h(turn: Turn[Any]) -> None:
+        seen.note(turn)
+
+    receipts = await submitted(app, *"abcdefgh")
+    assert (await app.lanes.inspect("k")).status == "waiting"
+    receipts += await submitted(app, "i")
+    assert (await app.lanes.inspect("k")).status == "ready"
+    receipts += await submitted(app, *"jkl")
+    async with working(app):
+        await results(receipts)
+    assert seen.bursts == [[*"abcdefghijkl"]]
 
 
 async def test_a_time_that_is_no_time_is_refused_when_it_is_submitted(app: InTurn) -> None:

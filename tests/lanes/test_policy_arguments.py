@@ -24,11 +24,12 @@ def registering(sqlite_url: str) -> InTurn:
     return InTurn(sqlite_url)
 
 
-@pytest.mark.parametrize("busy", [busy for busy in BUSY if busy not in ("merge", "wait")])
+@pytest.mark.parametrize("busy", [busy for busy in BUSY if busy not in ("merge", "interrupt", "wait")])
 @pytest.mark.parametrize("option", [{"quiet": 0.5}, {"quiet": 0}, {"max_quiet": 1}, {"cut": LONG}])
-def test_a_quiet_time_is_for_merge_alone(registering: InTurn, busy: Any, option: dict[str, Any]) -> None:
+def test_a_quiet_time_is_for_what_gathers(registering: InTurn, busy: Any, option: dict[str, Any]) -> None:
     (name,) = option
-    with pytest.raises(ValueError, match=rf"^{name}=.*: busy='{busy}' has no quiet time; only busy='merge'"):
+    problem = rf"^{name}=.*: busy='{busy}' has no quiet time; only busy='merge' and 'interrupt' have one$"
+    with pytest.raises(ValueError, match=problem):
         registering.handler("h", key="k", busy=busy, **option)(run)
 
 
@@ -39,11 +40,12 @@ def test_what_is_neither_true_nor_false_is_refused(registering: InTurn, option: 
         registering.handler("h", key="k", **option)(run)
 
 
-@pytest.mark.parametrize("option", [{"max_quiet": 1}, {"cut": LONG}, {"cut": len}])
-def test_what_ends_a_quiet_time_needs_one(registering: InTurn, option: dict[str, Any]) -> None:
+@pytest.mark.parametrize("busy", ["merge", "interrupt"])
+@pytest.mark.parametrize("option", [{"max_quiet": 1}, {"cut": LONG}, {"cut": len}, {"cut": Cut(more_than=8)}])
+def test_what_ends_a_quiet_time_needs_one(registering: InTurn, busy: Any, option: dict[str, Any]) -> None:
     (name,) = option
     with pytest.raises(ValueError, match=rf"^{name}=.* without quiet="):
-        registering.handler("h", key="k", busy="merge", **option)(run)
+        registering.handler("h", key="k", busy=busy, **option)(run)
 
 
 @pytest.mark.parametrize("busy", ["queue", "reject", "drop", "rollback", "latest"])
@@ -94,11 +96,12 @@ def test_unless_newer_makes_no_sense_where_nothing_waits(registering: InTurn, bu
         ({"max_burst": True}, TypeError, "max_burst=True: must be a whole number"),
     ],
 )
-def test_the_numbers_of_a_merge_are_checked(
-    registering: InTurn, option: dict[str, Any], error: type[Exception], words: str
+@pytest.mark.parametrize("busy", ["merge", "interrupt"])
+def test_the_numbers_of_a_burst_are_checked(
+    registering: InTurn, busy: Any, option: dict[str, Any], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
-        registering.handler("h", key="k", busy="merge", **option)(run)
+        registering.handler("h", key="k", busy=busy, **option)(run)
 
 
 @pytest.mark.parametrize(
@@ -137,8 +140,16 @@ def test_what_was_refused_is_not_registered(registering: InTurn) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({}, ValueError, "a Cut needs text= with longer_than=, or sent_at= with older_than="),
-        ({"text": "text"}, ValueError, "longer_than: goes together with text="),
+        ({}, ValueError, "a Cut needs text= with longer_than= or words=, sent_at= with older_than=, or more_than="),
+        ({"text": "text"}, ValueError, "text: goes together with longer_than= or words="),
+        ({"text": "text", "more_than": 5}, ValueError, "text: goes together with longer_than= or words="),
+        ({"words": 5}, ValueError, "words: goes together with text="),
+        ({"words": 5, "more_than": 5}, ValueError, "words: goes together with text="),
+        ({"text": "text", "words": 0}, ValueError, "words=0"),
+        ({"text": "text", "words": 2.5}, TypeError, "words=2.5"),
+        ({"more_than": 0}, ValueError, "more_than=0: must be between 1 and 199"),
+        ({"more_than": 200}, ValueError, "more_than=200: must be between 1 and 199"),
+        ({"more_than": True}, TypeError, "more_than=True"),
         ({"longer_than": 5}, ValueError, "longer_than: goes together with text="),
         ({"sent_at": "at"}, ValueError, "older_than: goes together with sent_at="),
         ({"older_than": 5}, ValueError, "older_than: goes together with sent_at="),
@@ -234,7 +245,8 @@ async def test_options_that_go_together_do(app: InTurn) -> None:
     """Nothing is refused too much: every policy registers with all that fits it, and works."""
     app.handler("merge", key="{k}", busy="merge", quiet=timedelta(milliseconds=1), max_quiet=1, max_burst=200, cut=LONG,
                 priority=1000, interruptible=True, unless_newer=True, version=100)(run)  # fmt: skip
-    app.handler("interrupt", key="{k}", busy="interrupt", max_burst=2, priority=-1000, unless_newer=True)(run)
+    app.handler("interrupt", key="{k}", busy="interrupt", quiet=0.001, max_quiet=1, cut=Cut(more_than=199),
+                max_burst=2, priority=-1000, unless_newer=True)(run)  # fmt: skip
     for busy in ("rollback", "latest", "queue"):
         app.handler(busy, key="{k}", busy=busy, unless_newer=True, interruptible=True)(run)
     app.handler("wait", key="{k}", busy="wait", wait=5, unless_newer=True)(run)

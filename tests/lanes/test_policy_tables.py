@@ -98,7 +98,16 @@ async def play_on(url: str, unit_s: float, most_late: float | None) -> dict[str,
         plays = await play_live(app, TABLES, unit_s, on_start=pulse.start)
         if most_late is not None and pulse.slowest() > most_late:
             raise TooSlow(f"something took {pulse.slowest():.2f} units that takes next to nothing")
+        if most_late is not None and (late := max(map(lateness, plays))) > most_late:
+            raise TooSlow(f"a turn came {late:.2f} units late")
         return {play.table.name: play for play in plays}
+
+
+def lateness(play: Play) -> float:
+    """How many units later than the table says a turn began. One of many turns in a row is as late as all before it
+    together, and no single delay tells.
+    """
+    return max(ran.since - expected.since for expected, ran in zip(play.table.turns, play.turns(), strict=False))
 
 
 class TooSlow(Exception):

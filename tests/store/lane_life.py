@@ -187,8 +187,10 @@ class LaneLife:
 
     def _is_quiet(self, lane: Lane, lead: Message) -> bool:
         """Nothing came for long enough, or it is too much or too long already."""
-        burst, last = lead.rule, lead.accepted + lead.rule.quiet_ms
-        if burst.quiet_ms == 0 or not lead.is_open:
+        burst = lead.rule
+        first = lead.all[-1] if lead.cuts else lead
+        last = first.accepted + first.rule.quiet_ms
+        if first.rule.quiet_ms == 0 or not lead.is_open:
             return True
         number = len(lead.all)
         for other in lane.in_order()[1 : burst.cap]:
@@ -197,7 +199,8 @@ class LaneLife:
             if other.rule.quiet_ms == 0:
                 return True
             last, number = max(last, other.accepted + other.rule.quiet_ms), number + 1
-        return number >= burst.cap or self.now >= min(last, lead.accepted + burst.max_quiet_ms)
+        is_enough = number >= min(burst.cap, burst.cut_at or burst.cap)
+        return is_enough or self.now >= min(last, first.accepted + first.rule.max_quiet_ms)
 
     def _join(self, lane: Lane, lead: Message, other: Message) -> None:
         del lane.mail[other.ident]

@@ -47,11 +47,15 @@ class Times(NamedTuple):
             return Rule(allows=name == "allows", window_ms=self.window) if name == "allows" else PLAIN
         if name in ("merge", "quiet"):
             return Rule("merge", self.quiet if name == "quiet" else 0, 3, self.max_quiet, window_ms=self.window)
+        if name == "quiet interrupt":
+            return Rule("interrupt", self.quiet, 4, self.max_quiet, window_ms=self.window, cut_at=3)
         policy: Any = name
         return Rule(policy, 0, 3 if name == "interrupt" else 1, window_ms=self.window)
 
 
-RULE = st.sampled_from(["queue", "queue", "allows", "merge", "quiet", "interrupt", "interrupt", "rollback", "latest"])
+RULE = st.sampled_from(
+    ["queue", "queue", "allows", "merge", "quiet", "interrupt", "quiet interrupt", "rollback", "latest"]
+)
 SENDS = st.lists(st.tuples(KEY, HANDLER, st.sampled_from(["1", "s"]), RULE, SELDOM), max_size=2)
 STEP_MS = 930
 SHORT = Times(

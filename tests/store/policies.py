@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from inturn.store.lane import Given, GivenMessage, Rule, Steered, read_ident
+from inturn.store.lane import Given, GivenMessage, Policy, Rule, Steered, read_ident
 from tests.store.world import WINDOW_MS, WORK, Peer, work
 
 MERGE = Rule("merge", cap=20, window_ms=WINDOW_MS)
@@ -19,8 +19,10 @@ MAX_CUTS = 3
 """Interrupts in a row."""
 
 
-def quiet(quiet_ms: int, *, max_quiet_ms: int = 3_600_000, cap: int = 20) -> Rule:
-    return Rule("merge", quiet_ms, cap, max_quiet_ms, window_ms=WINDOW_MS)
+def quiet(
+    quiet_ms: int, *, max_quiet_ms: int = 3_600_000, cap: int = 20, cut_at: int = 0, policy: Policy = "merge"
+) -> Rule:
+    return Rule(policy, quiet_ms, cap, max_quiet_ms, window_ms=WINDOW_MS, cut_at=cut_at)
 
 
 def ids(messages: Given | tuple[GivenMessage, ...] | None) -> list[str]:

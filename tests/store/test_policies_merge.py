@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.store.policies import MERGE, OTHER, cancel, due_in, ids, quiet, run, turns
-from tests.store.world import Peer, World
+from inturn.store.lane import Rule
+from tests.store.policies import MERGE, OTHER, cancel, due_in, ids, quiet, run, status, turns
+from tests.store.world import WINDOW_MS, Peer, World, send_to
 
 BOTH = ("work", OTHER)
 LONG = 60_000
@@ -213,6 +214,110 @@ async def test_a_retried_burst_does_not_wait_for_a_quiet_time(a: Peer) -> None:
     await a.put("k", "3", rule=quiet(LONG))
     assert await turns(a) == [["1", "2"]]
     assert await due_in(a) > LONG - 5000
+
+
+async def test_a_burst_that_began_at_its_longest_wait_and_is_handed_back_does_not_wait_again(
+    world: World, a: Peer
+) -> None:
+    rule = quiet(LONG, max_quiet_ms=300)
+    await a.put("k", "1", rule=rule)
+    await world.pass_time(200)
+    await a.put("k", "2", rule=rule)
+    await world.pass_time(150)
+    await a.fail(await a.claim_one(), "back")
+    assert await turns(a) == [["1", "2"]]
+
+
+async def test_so_many_messages_end_the_quiet_time_and_more_of_them_are_still_one_burst(a: Peer) -> None:
+    rule = quiet(4000, cut_at=9)
+    await a.put("k", *"12345678", rule=rule)
+    assert 0 < await due_in(a) <= 4000
+    await a.put("k", "9", rule=rule)
+    assert (await a.store.lane("k", 1)).ready == "work"
+    await a.put("k", "10", "11", "12", rule=rule)
+    assert await turns(a) == [[str(number) for number in range(1, 13)]]
+
+
+async def test_what_comes_after_a_burst_of_so_many_has_its_own_quiet_time(a: Peer) -> None:
+    rule = quiet(LONG, cut_at=3)
+    await a.put("k", "1", "2", "3", rule=rule)
+    turn = await a.claim_one()
+    await a.put("k", "4", "5", rule=rule)
+    assert await a.done(turn, next_token=a.new_token()) is None
+    assert await due_in(a) > LONG - 5000
+    await a.put("k", "6", rule=rule)
+    assert await turns(a) == [["4", "5", "6"]]
+
+
+async def test_a_number_beyond_the_cap_leaves_the_cap_as_it_is(a: Peer) -> None:
+    await a.put("k", "1", "2", "3", rule=quiet(LONG, cap=3, cut_at=200))
+    assert await turns(a) == [["1", "2", "3"]]
+
+
+async def test_only_messages_that_can_be_in_the_burst_count(a: Peer) -> None:
+    rule = quiet(LONG, cut_at=3)
+    await a.put("k", "1", "2", rule=rule)
+    await a.put("k", "between", handler=OTHER)
+    await a.put("k", "3", rule=rule)
+    assert await due_in(a, *BOTH) > LONG - 5000
+
+
+async def test_a_burst_of_so_many_that_is_handed_back_does_not_wait_again(a: Peer) -> None:
+    await a.put("k", "1", "2", "3", rule=quiet(LONG, cut_at=3))
+    await a.fail(await a.claim_one(), "back")
+    assert await turns(a) == [["1", "2", "3"]]
+
+
+@pytest.mark.parametrize("how", ["delayed", "sent"])
+async def test_so_many_messages_count_however_they_came(world: World, a: Peer, how: str) -> None:
+    rule = quiet(LONG, cut_at=2)
+    await a.put("k", "1", rule=rule)
+    if how == "delayed":
+        assert await status(a, "k", "2", rule=rule, delay_ms=500) == "delayed"
+        await world.pass_time(600)
+    else:
+        await a.done(await run(a, "j", "x", handler=OTHER), sends=[send_to("k", "2", rule=rule)])
+    assert await turns(a) == [["1", "2"]]
+
+
+class Stored(Rule):
+    """A rule as a version of inturn without `cut_at` has written it."""
+
+    def text(self) -> str:
+        return f"{self.policy} {self.quiet_ms} {self.cap} {self.max_quiet_ms} 0 {self.version} {WINDOW_MS}"
+
+
+async def test_rules_that_were_stored_before_there_was_such_a_number_are_read(world: World, a: Peer) -> None:
+    old = Stored(*quiet(300))
+    await a.put("k", "1", "2", rule=old)
+    assert 0 < await due_in(a) <= 300
+    await world.pass_time(350)
+    assert await turns(a) == [["1", "2"]]
+    await a.put("j", "1", rule=Stored(*quiet(0)._replace(version=2)))
+    assert await turns(a) == []
+    assert await turns(a, "work@2") == [["1"]]
+
+
+async def test_the_rule_of_the_first_message_says_how_many_are_enough(a: Peer) -> None:
+    """While a new version is rolled out, both kinds wait in one lane."""
+    old, new = Stored(*quiet(LONG)), quiet(LONG, cut_at=2)
+    await a.put("old first", "1", rule=old)
+    await a.put("old first", "2", "3", rule=new)
+    assert await a.claim() == []
+    await a.put("new first", "1", rule=new)
+    await a.put("new first", "2", rule=old)
+    assert await turns(a) == [["1", "2"]]
+
+
+def test_a_rule_without_such_a_number_is_written_so_that_older_versions_can_read_it() -> None:
+    assert quiet(300).text() == Stored(*quiet(300)).text()
+    assert quiet(300, cut_at=9).text() == Stored(*quiet(300)).text() + " 9"
+
+
+async def test_a_message_with_such_a_number_needs_its_version_as_any_other(a: Peer) -> None:
+    await a.put("k", "1", rule=quiet(0, cut_at=9)._replace(version=2))
+    assert await a.claim() == []
+    assert await turns(a, "work@2") == [["1"]]
 
 
 @pytest.mark.parametrize("cap", [2, 20])

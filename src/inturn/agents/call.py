@@ -1,22 +1,25 @@
 """One call of an agent. An agent signs, times and counts its own calls with `watched`, or with `Watch` itself.
 
 Its caller reads the answer leniently and within bounds with `activities_of`, and stores what the agent wants to
-remember with `kept_memory`.
+remember with `kept_memory`. `words_of` does both for a caller that wants the words alone.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import aclosing
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from inturn import metrics
 from inturn.agents import storable
 from inturn.agents.activity import Activity, signed
 from inturn.agents.protocol import Agent, Ask
 from inturn.errors import AgentRejected, AgentTimeout
+
+log = logging.getLogger("inturn.agents")
 
 T = TypeVar("T")
 
@@ -116,3 +119,37 @@ def kept_memory(agent: Agent, ask: Ask) -> dict[str, Any]:
     except storable.NotStorable as error:
         raise AgentRejected(agent.name, f"wants to remember something that cannot be stored: it is {error}") from error
     return kept
+
+
+class Hearer(Protocol):
+    """Who hears the words of an answer while they come."""
+
+    def piece(self, text: str) -> None: ...
+
+    def restart(self) -> None:
+        """The pieces so far are not part of the answer."""
+        ...
+
+
+async def words_of(agent: Agent, ask: Ask, limit: int, hearer: Hearer | None = None) -> str:
+    """Returns the agent's words, cut to `limit` characters ('' if there are none). Reduces `ask.memory` to what can be
+    stored.
+    """
+    said: list[str] = []
+    async with aclosing(activities_of(agent, ask)) as activities:
+        async for activity in activities:
+            if activity.is_restart:
+                said.clear()
+                if hearer is not None:
+                    hearer.restart()
+            elif activity.type == "typing" and activity.text and hearer is not None:
+                hearer.piece(activity.text)
+            elif activity.type == "message" and activity.text.strip() and activity.sender.get("role") != "user":
+                said.append(activity.text.strip())
+    kept = kept_memory(agent, ask)
+    ask.memory.clear()
+    ask.memory.update(kept)
+    answer = storable.text("\n\n".join(said), 2 * MAX_TEXT)
+    if len(answer) > limit:
+        log.warning("the answer of agent %s has %d characters and was cut", agent.name, len(answer))
+    return answer[:limit]

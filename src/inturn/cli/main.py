@@ -75,6 +75,13 @@ DEMO = """\
 Watch eight processes race for one counter, then the same under a lock. Needs no server.
 """
 
+BOT = """\
+Run the companion bot on Telegram by long polling until SIGTERM or SIGINT, or in this terminal with --console, which
+needs no token and keeps its chat in a namespace of its own (inturn.console). Running turns then have --grace seconds to
+finish; the exit code is 1 if one had no time. Settings: INTURN_BOT_TOKEN, INTURN_AGENT, INTURN_BOT_*. For a webhook,
+set INTURN_BOT_WEBHOOK_URL and run inturn serve.
+"""
+
 SERVE = """\
 Serve the HTTP API, its workers and the chat page until SIGTERM, SIGINT or SIGUSR2. Running turns and
 jobs then have --grace seconds to finish. Without API keys (INTURN_API_KEYS_FILE, INTURN_API_KEYS) only this machine can
@@ -105,6 +112,7 @@ def _run(arguments: argparse.Namespace) -> int:
     """Runs the command. It is imported here, so that `--help` does not wait for it."""
     if arguments.command == "demo":
         return _run_demo(arguments)
+    from inturn.cli.bot import run_bot
     from inturn.cli.jobs import run_jobs
     from inturn.cli.lanes import run_lanes
     from inturn.cli.locks import run_locks
@@ -114,7 +122,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     commands = {
         "locks": run_locks, "lanes": run_lanes, "worker": run_worker, "serve": run_serve, "jobs": run_jobs,
-        "migrate": run_migrate,
+        "migrate": run_migrate, "bot": run_bot,
     }  # fmt: skip
     return commands[arguments.command](arguments)
 
@@ -137,6 +145,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_demo(
         commands.add_parser("demo", help="watch eight processes race, then the fix; needs no server", description=DEMO)
     )
+    _add_bot(commands.add_parser("bot", help="run the companion bot on Telegram, or in the terminal", description=BOT))
     _add_worker(commands.add_parser("worker", help="run the handlers of an app", description=WORKER))
     migrate = commands.add_parser("migrate", help="bring the database of the Tasks service up to date")
     migrate.add_argument("--database-url", metavar="URL", help="instead of DATABASE_URL")
@@ -163,6 +172,18 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workflows", metavar="PATH", help=told)
     told = "how many turns to run at once (default: INTURN_CONCURRENCY, else 10)"
     parser.add_argument("--concurrency", type=int, help=told)
+    parser.add_argument(
+        "--grace", type=float, default=30, help="seconds that running turns have to finish (default: 30)"
+    )
+
+
+def _add_bot(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--console", action="store_true", help="chat in this terminal; no token is needed")
+    parser.add_argument("--url", help="the store (default: INTURN_URL, then REDIS_URL, else sqlite:///inturn.db)")
+    parser.add_argument("--namespace", help="the namespace in the store (default: INTURN_NAMESPACE, else inturn)")
+    parser.add_argument(
+        "--delete-webhook", action="store_true", help="delete the bot's webhook first, so that it can be polled"
+    )
     parser.add_argument(
         "--grace", type=float, default=30, help="seconds that running turns have to finish (default: 30)"
     )

@@ -14,6 +14,8 @@ from inturn.errors import StoreUnavailable
 from inturn.store import clock
 
 GONE = "it was gone when it was released"
+AGAIN_MS = 1000
+"""Who asks again before that is waiting, which is told once."""
 
 
 class CountedLocks:
@@ -23,6 +25,7 @@ class CountedLocks:
         self._since: Expiring[float] = Expiring()
         """By id, when each lock was granted here. Another process may release it: then nobody knows how long it was
         held."""
+        self._refused: Expiring[None] = Expiring()
         self.is_held = locks.is_held
 
     async def take(self, key: str, life_ms: int) -> str | None:
@@ -37,8 +40,11 @@ class CountedLocks:
         finally:
             metrics.acquisitions.labels(outcome).inc()
         if lock_id is None:
-            self._log.info("refused name=%s why=held", key)
+            self._log.log(logging.DEBUG if key in self._refused else logging.INFO, "refused name=%s why=held", key)
+            self._refused.expired()
+            self._refused.keep(key, None, AGAIN_MS)
             return None
+        self._refused.pop(key)
         granted_at = clock.now()
         metrics.wait_seconds.observe(granted_at - began)
         self._since.expired()

@@ -29,6 +29,7 @@ from inturn.compat.plain import (
     fixed_life,
     is_app,
     is_client,
+    kind_of,
 )
 from inturn.errors import ArgumentTypeError, StoreUnavailable
 from inturn.process.process import Process
@@ -191,7 +192,7 @@ class AsyncMessageDeduplicationManager(_Manager):
             kept = marks_of_client(redis_client)
         else:
             kinds = "a redis.asyncio.Redis or an inturn.InTurn"
-            raise ArgumentTypeError("redis_client", f"must be {kinds}, not {type(redis_client).__name__}", redis_client)
+            raise ArgumentTypeError("redis_client", f"must be {kinds}, not {kind_of(redis_client)}", redis_client)
         super().__init__(kept, SeenThrough(kept), default_expiration)
 
     async def is_duplicate(self, message_id: str) -> bool:

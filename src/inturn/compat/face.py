@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
 from inturn.compat.counted import CountedLocks
-from inturn.compat.plain import App, Client, PlainLocks, Status, SyncApp, is_app, is_client, is_sync_app
+from inturn.compat.plain import App, Client, PlainLocks, Status, SyncApp, is_app, is_client, is_sync_app, kind_of
 from inturn.errors import ArgumentTypeError, StoreUnavailable
 from inturn.process.runner import Runner
 
@@ -132,7 +132,7 @@ class SyncFace(Face):
             self._run, self._end = runner.run, end
             return of_app(given)
         kinds = "a redis.Redis, an inturn.sync.InTurn or an inturn.InTurn"
-        raise ArgumentTypeError("redis_client", f"must be {kinds}, not {type(given).__name__}", given)
+        raise ArgumentTypeError("redis_client", f"must be {kinds}, not {kind_of(given)}", given)
 
     def _ask(self, work: Coroutine[Any, Any, Answer[T]]) -> T:
         return self._tell(self._run(work))

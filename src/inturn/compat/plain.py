@@ -196,6 +196,12 @@ def is_sync_app(source: object) -> TypeGuard[SyncApp]:
     return is_app(getattr(source, "inner", None)) and isinstance(getattr(source, "runner", None), Runner)
 
 
+def kind_of(value: object) -> str:
+    """With its module: a synchronous `Redis` or `InTurn` has the same short name as an async one."""
+    kind = type(value)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
 def locks_of_client(client: Client) -> PlainLocks:
     # imported here: a caller that passes a client has redis-py installed
     from inturn.store.redis.client import ClientCommands
@@ -216,7 +222,7 @@ def async_locks(source: Client | App, field: str) -> PlainLocks:
     if is_client(source, is_async=True):
         return SeenThrough(locks_of_client(source))
     kinds = "a redis.asyncio.Redis or an inturn.InTurn"
-    raise ArgumentTypeError(field, f"must be {kinds}, not {type(source).__name__}", source)
+    raise ArgumentTypeError(field, f"must be {kinds}, not {kind_of(source)}", source)
 
 
 class AppCommands:

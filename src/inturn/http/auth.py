@@ -45,21 +45,31 @@ _bearer = HTTPBearer(
 
 class Authentication:
     """`signed`: exact paths that need no key, because their routes verify a signature (`signed_body`). With keys, they
-    are closed while there are no `secrets` to verify it with.
+    are closed while there are no `secrets` to verify it with. `proved`: exact paths that anyone may POST to, from
+    wherever they are, because their routes know their caller by a secret of their own.
     """
 
     def __init__(
-        self, app: ASGIApp, keys: CurrentKeys, signed: Iterable[str] = (), secrets: Secrets | None = None
+        self,
+        app: ASGIApp,
+        keys: CurrentKeys,
+        signed: Iterable[str] = (),
+        secrets: Secrets | None = None,
+        proved: Iterable[str] = (),
     ) -> None:
         self._app = app
         self._keys = keys
         self._signed = frozenset(signed)
+        self._proved = frozenset(proved)
         self._has_secrets = bool(secrets)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             try:
-                scope[_PLACE] = self._known(scope) if self._keys.are_needed else _local(scope)
+                if scope["method"] == "POST" and _path_of(scope) in self._proved:
+                    scope[_PLACE] = None
+                else:
+                    scope[_PLACE] = self._known(scope) if self._keys.are_needed else _local(scope)
             except Problem as problem:
                 await problem.send(send, scope["path"])
                 return

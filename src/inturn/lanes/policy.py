@@ -32,38 +32,51 @@ _GATHERING = ("merge", "interrupt")
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Which messages end the quiet time of a merge at once: long ones, and late ones.
+    """What ends a quiet time at once: a long message, a late one, or many.
 
     `text` and `sent_at` name fields of the body (`"message.text"`). A message is long if its text has more than
-    `longer_than` characters. It is late if it was sent more than `older_than` seconds ago; `sent_at` is Unix time, a
-    datetime, or a datetime's text.
+    `longer_than` characters, or `words` words or more, with white space between them. It is late if it was sent more
+    than `older_than` seconds ago; `sent_at` is Unix time, a datetime, or a datetime's text. They are many if more than
+    `more_than` wait, 1 to 199; all of them come into the burst, up to its `max_burst`.
     """
 
     text: str | None = None
     longer_than: int | None = None
     sent_at: str | None = None
     older_than: Seconds | None = None
+    words: int | None = None
+    more_than: int | None = None
 
     def __post_init__(self) -> None:
-        if (self.text is None) != (self.longer_than is None):
-            raise ArgumentError("longer_than", "goes together with text= in a Cut")
+        for name, value in (("longer_than", self.longer_than), ("words", self.words)):
+            if value is not None and self.text is None:
+                raise ArgumentError(name, "goes together with text= in a Cut")
+        if self.text is not None and self.longer_than is None and self.words is None:
+            raise ArgumentError("text", "goes together with longer_than= or words= in a Cut")
         if (self.sent_at is None) != (self.older_than is None):
             raise ArgumentError("older_than", "goes together with sent_at= in a Cut")
-        if self.text is None and self.sent_at is None:
-            raise ArgumentError("text", "a Cut needs text= with longer_than=, or sent_at= with older_than=")
+        if self.text is None and self.sent_at is None and self.more_than is None:
+            problem = "a Cut needs text= with longer_than= or words=, sent_at= with older_than=, or more_than="
+            raise ArgumentError("text", problem)
         if self.longer_than is not None:
             arguments.whole(self.longer_than, "longer_than", 0, 1_000_000)
         if self.older_than is not None:
             arguments.seconds(self.older_than, "older_than", allow_zero=True, maximum=MAX_DELAY_S)
+        if self.words is not None:
+            arguments.whole(self.words, "words", 1, 1_000_000)
+        if self.more_than is not None:
+            arguments.whole(self.more_than, "more_than", 1, MAX_BURST - 1)
 
     def __call__(self, body: Any) -> bool:
+        """Whether this message does, by itself."""
         return self._is_long(body) or self._is_late(body)
 
     def _is_long(self, body: Any) -> bool:
-        if self.text is None or self.longer_than is None:
+        found = None if self.text is None else template.look_up(body, self.text.split("."))
+        if not isinstance(found, str):
             return False
-        found = template.look_up(body, self.text.split("."))
-        return isinstance(found, str) and len(found) > self.longer_than
+        has_length = self.longer_than is not None and len(found) > self.longer_than
+        return has_length or (self.words is not None and len(found.split()) >= self.words)
 
     def _is_late(self, body: Any) -> bool:
         if self.sent_at is None or self.older_than is None:
@@ -95,8 +108,9 @@ def make_rule(
 ) -> Rule:
     """Raises `ArgumentError` for options that do not go together."""
     for name, value in (("quiet", quiet), ("max_quiet", max_quiet), ("cut", cut)):
-        if value is not None and busy != "merge":
-            raise ArgumentError(name, f"busy={busy!r} has no quiet time; only busy='merge' has one", value)
+        if value is not None and busy not in _GATHERING:
+            problem = f"busy={busy!r} has no quiet time; only busy='merge' and 'interrupt' have one"
+            raise ArgumentError(name, problem, value)
     if max_burst is not None and busy not in _GATHERING:
         problem = f"busy={busy!r} makes no bursts; only 'merge' and 'interrupt' do"
         raise ArgumentError("max_burst", problem, max_burst)
@@ -122,6 +136,7 @@ def make_rule(
         allows=bool(interruptible),
         version=arguments.whole(version, "version", 1, MAX_VERSION),
         window_ms=window_ms,
+        cut_at=1 + cut.more_than if isinstance(cut, Cut) and cut.more_than is not None else 0,
     )
 
 

@@ -33,7 +33,8 @@ class Rule(NamedTuple):
 
     `quiet_ms`: a burst begins when nothing came for this long, and at the latest `max_quiet_ms` after its first
     message; `cap` is how many messages it may have. `allows`: other handlers may interrupt its turns. `version`:
-    workers with an older one do not get its messages. `window_ms`: how long superseded ids are remembered.
+    workers with an older one do not get its messages. `window_ms`: how long superseded ids are remembered. `cut_at`:
+    when so many messages wait for quiet, the burst begins (0: there is no such number).
     """
 
     policy: Policy = "queue"
@@ -43,13 +44,17 @@ class Rule(NamedTuple):
     allows: bool = False
     version: int = 1
     window_ms: int = 0
+    cut_at: int = 0
 
     def text(self) -> str:
-        """As the scripts read it; '' for a rule that asks for nothing."""
+        """As the scripts read it; '' for a rule that asks for nothing.
+
+        `cut_at` is left out if it is 0: older versions of inturn can read the rule then.
+        """
         if self.policy == "queue" and not self.allows and self.version == 1:
             return ""
         numbers = (self.quiet_ms, self.cap, self.max_quiet_ms, int(self.allows), self.version, self.window_ms)
-        return " ".join(map(str, (self.policy, *numbers)))
+        return " ".join(map(str, (self.policy, *numbers, *([self.cut_at] if self.cut_at else []))))
 
 
 PLAIN = Rule()

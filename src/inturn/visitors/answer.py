@@ -9,13 +9,12 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
 from inturn.agents import storable
-from inturn.agents.call import MAX_TEXT, activities_of, kept_memory
+from inturn.agents.call import MAX_TEXT, words_of
 from inturn.agents.protocol import Agent, Ask
 from inturn.app import InTurn
 from inturn.errors import (
@@ -212,7 +211,7 @@ class Answerer:
                 instructions=told,
                 memory=memory,
             )
-            words = await ask_agent(self.agent, question, speaker)
+            words = await words_of(self.agent, question, MAX_ANSWER, speaker)
             if memory:
                 metadata[MEMORY] = memory
             return words
@@ -283,29 +282,6 @@ class Speaker:
             self._turn.stream({"conversation_id": self._conversation_id, **event.chunk})
         except BadMessage as error:  # chunks are hints: a bad one must not cost the answer
             log.debug("conversation=%s: a chunk was not streamed: %s", self._conversation_id, error)
-
-
-async def ask_agent(agent: Agent, ask: Ask, speaker: Speaker) -> str:
-    """Returns the agent's words ('' if there are none) and streams them as they come. Reduces `ask.memory` to what can
-    be stored.
-    """
-    said: list[str] = []
-    async with aclosing(activities_of(agent, ask)) as activities:
-        async for activity in activities:
-            if activity.is_restart:
-                said.clear()
-                speaker.restart()
-            elif activity.type == "typing" and activity.text:
-                speaker.piece(activity.text)
-            elif activity.type == "message" and activity.text.strip() and activity.sender.get("role") != "user":
-                said.append(activity.text.strip())
-    kept = kept_memory(agent, ask)
-    ask.memory.clear()
-    ask.memory.update(kept)
-    answer = storable.text("\n\n".join(said), 2 * MAX_TEXT)
-    if len(answer) > MAX_ANSWER:
-        log.warning("the answer of agent %s has %d characters and was cut", agent.name, len(answer))
-    return answer[:MAX_ANSWER]
 
 
 def read_answer(chat: Chat, message: ChatMessage | None) -> Answer | None:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from inturn import arguments
 from inturn.agents.protocol import Agent
 from inturn.app import InTurn
+from inturn.compat.brought_lock import BroughtLocks, holding
 from inturn.compat.visitor import PREFIX
 from inturn.errors import (
     Apart,
@@ -44,7 +45,6 @@ from inturn.visitors.graph.walk import Tool
 from inturn.visitors.message import BusyPolicy, Posted, VisitorMessage, read_message
 from inturn.visitors.presence import LanePresence, Presence
 from inturn.visitors.projects import LaneProjects, Projects
-from inturn.visitors.visitor_lock import VisitorLocks, holding
 
 log = logging.getLogger("inturn.visitors")
 
@@ -102,7 +102,7 @@ class VisitorResponder:
         self,
         app: InTurn,
         agent: Agent,
-        lock: VisitorLocks | None = None,
+        lock: BroughtLocks | None = None,
         projects: Projects | None = None,
         presence: Presence | None = None,
         conversations: LaneConversations | None = None,
@@ -241,7 +241,8 @@ class VisitorResponder:
         """Takes the lock inside the lane's turn, always in this order: else two callers could wait for each other."""
         if not work.event.is_dropped:
             wait_s = 0.0 if work.policy == "drop" else self._lock_wait_s
-            async with holding(self._lock, work.event.lock_name, self._lease_s, wait_s) as is_held:
+            whose = f"visitor {work.event.lock_name}"
+            async with holding(self._lock, work.event.lock_name, self._lease_s, wait_s, whose) as is_held:
                 if is_held:
                     answers = await self._answerer.answer(work)
                     return {f"{work.event.conversation_id}/{name}": Told(answer) for name, answer in answers.items()}

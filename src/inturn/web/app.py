@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -61,6 +62,8 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtra("inturn.web.app", "server") from error
 
+log = logging.getLogger("inturn.web")
+
 ABOUT = """\
 Every conversation, in turn. A workflow walks a user through its steps, one turn at a time. A visitor's messages are
 answered one turn at a time. A capability is executed at once, or as a job that calls back. A sentence becomes a task,
@@ -107,7 +110,12 @@ def make_app(
         from inturn.web.tasks import make_tasks
 
         tasks = make_tasks(settings, jobs, capabilities, signed)
-    lifecycle = Lifecycle(turns, grace, settings.concurrency, jobs, worker, tasks)
+    bot = None
+    if "bot" in served:
+        from inturn.web.bot import ServedBot
+
+        bot = ServedBot(turns, settings, agent)
+    lifecycle = Lifecycle(turns, grace, settings.concurrency, jobs, worker, tasks, bot)
 
     @asynccontextmanager
     async def lifespan(api: FastAPI) -> AsyncIterator[None]:
@@ -122,6 +130,8 @@ def make_app(
                 await jobs.close()
             if tasks is not None:
                 await tasks.close()
+            if bot is not None:
+                await bot.close()
             if agent is None:
                 await answers.aclose()
             if app is None:
@@ -165,6 +175,8 @@ def make_app(
 
         api.include_router(task_routes(tasks, caller, admin))
         api.include_router(webhook_routes(tasks, signed_body(signed)))
+    if bot is not None:
+        api.include_router(bot.routes())
     api.include_router(health_routes(turns))
     api.include_router(page_routes(services=served))
     api.include_router(description_routes(api))
@@ -172,7 +184,10 @@ def make_app(
     api.add_middleware(Idempotent, turns=turns)
     api.add_middleware(EndingStreams, stopping=lifecycle.stopping, withdrawn=withdrawn)
     api.add_middleware(LimitedStreams, streams=TenantStreams(settings.max_streams_per_tenant), tenant_of=tenant_of)
-    api.add_middleware(Authentication, keys=keys, signed=[WEBHOOK_PATH] if tasks else [], secrets=secrets)
+    api.add_middleware(
+        Authentication, keys=keys, signed=[WEBHOOK_PATH] if tasks else [], secrets=secrets,
+        proved=[bot.path] if bot else [],
+    )  # fmt: skip
     api.add_middleware(BodyLimit, within_s=settings.body_timeout)
     api.add_middleware(LastResort, stopping=lifecycle.stopping)
     api.add_middleware(RequestId)
@@ -180,10 +195,18 @@ def make_app(
 
 
 def _served(settings: Settings) -> tuple[ServiceName, ...]:
-    """What is served. The Tasks service is left out where its packages are missing, unless it is asked for."""
+    """What is served. Unless they are asked for, the Tasks service is left out where its packages are missing, and the
+    bot where no webhook is set.
+    """
     if settings.services is not None:
         return settings.services
-    return tuple(name for name in SERVICES if name != "tasks" or find_spec("sqlalchemy") is not None)
+    if settings.bot_webhook_url is not None and settings.bot_token is None:
+        log.warning("INTURN_BOT_WEBHOOK_URL is set, but INTURN_BOT_TOKEN is not: the bot is not served")
+    is_there = {
+        "tasks": find_spec("sqlalchemy") is not None,
+        "bot": settings.bot_token is not None and settings.bot_webhook_url is not None,
+    }
+    return tuple(name for name in SERVICES if is_there.get(name, True))
 
 
 def _configured(secrets: Secrets) -> Callable[[], Awaitable[Secrets]]:

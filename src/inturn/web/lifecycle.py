@@ -16,6 +16,7 @@ from inturn.store import clock
 
 if TYPE_CHECKING:
     from inturn.tasks.service import TasksService
+    from inturn.web.bot import ServedBot
 
 log = logging.getLogger("inturn.web")
 
@@ -31,6 +32,7 @@ class Lifecycle:
         jobs: JobService | None = None,
         worker: CapabilityWorker | None = None,
         tasks: TasksService | None = None,
+        bot: ServedBot | None = None,
     ) -> None:
         """`worker`: works on jobs and call-backs. Without it, what there is of them is left to other processes."""
         self.app = app
@@ -44,6 +46,7 @@ class Lifecycle:
         self._service = jobs
         self._jobs = worker
         self._tasks = tasks
+        self._bot = bot
         self._is_started = False
         self._stops_at: float | None = None
         self._pool: WorkerPool | None = None
@@ -66,7 +69,9 @@ class Lifecycle:
             await self._jobs.start()
         elif self._service is not None:
             await self._service.transport.open()
-        ours = set(self.app.runtime.handlers) - JobService.handlers
+        if self._bot is not None:
+            self._bot.start(self.grace_s)
+        ours = set(self.app.runtime.handlers) - JobService.handlers - (self._bot.handlers if self._bot else set())
         if ours:
             # it has the grace of the whole server, some of which may be spent by the time it is told to stop
             self._pool = WorkerPool(self.app.runtime, self._concurrency, self.grace_s, ours)
@@ -83,6 +88,8 @@ class Lifecycle:
                 self._pool.begin_to_stop()
             if self._jobs is not None:
                 self._jobs.begin_to_stop()
+            if self._bot is not None:
+                self._bot.companion.begin_to_stop()
 
     def hurry(self) -> None:
         """Ends the grace now, whatever was left of it."""
@@ -93,6 +100,8 @@ class Lifecycle:
             self._pool.begin_to_stop()  # a second time
         if self._jobs is not None:
             self._jobs.hurry()
+        if self._bot is not None:
+            self._bot.companion.begin_to_stop()  # a second time
 
     async def stop(self) -> None:
         self.begin_to_stop()
@@ -101,6 +110,8 @@ class Lifecycle:
         await self.streams.finish(self._left_s())  # those that began meanwhile
         if self._jobs is not None:
             self.cut_jobs_off = not await self._jobs.stop()
+        if self._bot is not None:
+            await self._bot.companion.stop(self._left_s())
         if self._pool is not None:
             await self._pool.stop(self._left_s())
 

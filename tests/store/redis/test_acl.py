@@ -183,6 +183,7 @@ async def test_a_link_that_may_not_ping_is_alive_all_the_same(user: Open) -> Non
 
 async def test_a_right_that_is_missing_is_named(user: Open) -> None:
     peer = user(*(right for right in RIGHTS if right != "+evalsha"))
+    await peer.hold("first")  # by its source
     with pytest.raises(StoreUnavailable, match=r"NOPERM.*'evalsha'"):
         await peer.acquire(peer.ask("n"))
     peer = user(*RIGHTS, "resetchannels")

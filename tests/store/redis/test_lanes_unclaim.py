@@ -132,7 +132,7 @@ async def test_a_claim_that_was_never_sent_says_so(open_at: Open, unused_tcp_por
 async def test_a_claim_that_was_sent_once_may_have_run(proxy: Proxy, open_at: Open) -> None:
     peer = open_at(proxy.url, timeout_s=1)
     await warm_up(peer)
-    proxy.freezes_at = "EVALSHA"
+    proxy.freezes_at = "EVAL"
     with pytest.raises(StoreUnavailable) as gone:
         await peer.claim()
     assert type(gone.value) is StoreUnavailable

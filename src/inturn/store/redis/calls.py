@@ -315,7 +315,6 @@ class Calls(Links):
         sent_at = clock.now()
         gives_up_at = sent_at + self.timeout_s
         is_late_at = sent_at + self.timeout_s / 2  # from here on the link's own patience would outlast ours
-        knows_script = True
         attempts = 0
 
         def granted(reply: Reply) -> None:
@@ -337,9 +336,11 @@ class Calls(Links):
                         raise LinkLost(f"{server.address} was left while we asked who it is")
                 sent_at = clock.now()
                 all_varying = (*varying, int((gives_up_at + link.skew_s) * 1000))
-                if knows_script:
+                known = link.server.known_scripts
+                if script.sha in known:
                     packed = self._wire.call(script, keys, fixed, all_varying, last_key)
                 else:
+                    known.add(script.sha)
                     packed = self._wire.whole_source(script, keys, (*fixed, *all_varying), last_key)
                 attempts += 1
                 if copies is not None:
@@ -372,7 +373,8 @@ class Calls(Links):
                 else:
                     failure = await self._refused(link, script, reply)
                     link = link.after(failure)
-                    knows_script = not str(failure).startswith("NOSCRIPT")
+                    if str(failure).startswith("NOSCRIPT"):
+                        known.clear()  # the server has forgotten them all
                     attempts -= 1  # it did not run, so this is not a repeat
             if clock.now() >= gives_up_at:
                 if isinstance(failure, NotReplicated):

@@ -6,6 +6,7 @@ Its exceptions become `StoreUnavailable`. With a synchronous client `command` ne
 from __future__ import annotations
 
 import inspect
+from contextlib import suppress
 from typing import Any, Protocol
 
 from redis.exceptions import RedisError
@@ -24,6 +25,19 @@ class ClientCommands:
         self._client = client
 
     async def command(self, *command: Any) -> Any:
+        try:
+            return await self._execute(*command)
+        except RuntimeError as error:
+            pool: Any = getattr(self._client, "connection_pool", None)
+            if pool is None or "loop is closed" not in str(error):
+                raise
+            # Its idle connections are those of a loop that is over, as in a second `asyncio.run`. The server may have
+            # got the command all the same, as with any other that is sent twice.
+            with suppress(RuntimeError):
+                await pool.disconnect(inuse_connections=False)
+            return await self._execute(*command)
+
+    async def _execute(self, *command: Any) -> Any:
         try:
             reply = self._client.execute_command(*command)
             return await reply if inspect.isawaitable(reply) else reply

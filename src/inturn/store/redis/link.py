@@ -85,6 +85,10 @@ class Link(asyncio.Protocol):
         self._is_flushing = False
         self._heard_at = clock.now()
         self._timer: asyncio.TimerHandle | None = None
+        self.known_scripts: set[bytes] = set()
+        """What was sent on this connection with its source. A script that the server had to ask back for would be
+        overtaken by the next call: an abandoned turn that is given back, by the one that wants its lane.
+        """
         self.run_id = ""
         """The run id of the server process, if it was asked for. Another server at the same address has another."""
 

@@ -155,19 +155,27 @@ def wait_until(tx: Transaction, lane: Lane, at: int, before: int | None, handler
 
 
 def quiet_until(tx: Transaction, lead: Message) -> int:
-    """When the burst at the head of the mailbox, led by this message, may begin. Every message restarts its quiet."""
-    rule = lead.rule
-    if rule.quiet_ms == 0 or not lead.is_open:
+    """When the burst at the head of the mailbox, led by this message, may begin. Every message restarts its quiet.
+
+    If its turn was interrupted, all waits begin anew with the message that interrupted it, the last one of the burst.
+    """
+    rule, first = lead.rule, lead
+    if lead.cuts and lead.together:
+        first = read_message(tx, lead.key, lead.together[-1]) or lead
+    if first.rule.quiet_ms == 0 or not lead.is_open:
         return 0
-    last, count, handler = lead.accepted + rule.quiet_ms, 1 + len(lead.together), lead.handler
-    for other in mailbox(tx, lead.key, rule.cap)[1:]:
+    last, count, handler = first.accepted + first.rule.quiet_ms, 1 + len(lead.together), lead.handler
+    enough = min(rule.cut_at, rule.cap) if rule.cut_at else rule.cap
+    for other in mailbox(tx, lead.key, enough)[1:]:
         if not joins(tx, other, handler) or other.late > 0:
             break
         its_quiet = other.rule.quiet_ms
         if its_quiet == 0:
             return 0
         last, count = max(last, other.accepted + its_quiet), count + 1
-    return 0 if count >= rule.cap else min(last, lead.accepted + rule.max_quiet_ms)
+    if count >= enough:
+        return 0
+    return min(last, first.accepted + first.rule.max_quiet_ms)
 
 
 def stop_yielding(lane: Lane) -> None:

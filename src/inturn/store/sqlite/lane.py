@@ -224,7 +224,7 @@ def take_out(tx: Transaction, lane: Lane, message: Message) -> None:
 def rule_of(text: str) -> Rule:
     if not text:
         return PLAIN
-    policy, quiet, cap, max_quiet, allows, version, window = text.split(" ")
+    policy, quiet, cap, max_quiet, allows, version, window, *cut_at = text.split(" ")
     return Rule(
         policy=cast(Policy, policy),
         quiet_ms=int(quiet),
@@ -233,6 +233,7 @@ def rule_of(text: str) -> Rule:
         allows=allows == "1",
         version=int(version),
         window_ms=int(window),
+        cut_at=int(cut_at[0]) if cut_at else 0,
     )
 
 

@@ -163,7 +163,7 @@ async def test_who_is_sent_to_a_node_that_is_gone_asks_at_home_again(
     await peer.release(await peer.hold("warm"))
     proxy.answer("EVALSHA", f"MOVED 1234 127.0.0.1:{unused_tcp_port}")
     request = await peer.hold("n")
-    proxy.answer("EVALSHA", f"MOVED 1234 :{proxy.port}")  # a node that does not know its own host
+    proxy.answer("EVAL", f"MOVED 1234 :{proxy.port}")  # a node that does not know its own host
     assert (await peer.release(request)).status == "released"
     assert proxy.connections == 3
 

@@ -33,7 +33,7 @@ local function stir(key, lane, ident, has_moved)
 end
 
 local function new_message(rank, body, ttl, limit, late, caller, rule, shares, group)
-  local version = rule == '' and 1 or tonumber(rule:match('(%d+) %d+$'))
+  local version = rule == '' and 1 or tonumber(rule:match('^%a+ %d+ %d+ %d+ %d+ (%d+)'))
   local message = { 0, rank, body, 0, ttl, limit, now, 0, late, caller, {}, '', '', rule, '', 1, shares,
     version > 1 and '@' .. version or '', 0 }
   if group and group ~= '' then message[M_KEEP], message[GROUP] = false, group end

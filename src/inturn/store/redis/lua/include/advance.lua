@@ -119,19 +119,26 @@ local function wait_until(key, at, handler)
 end
 
 -- Returns when the burst at the head of the mailbox, led by this message, may begin. Every message restarts the quiet
--- time.
+-- time. If its turn was interrupted, all waits begin anew with the message that interrupted it, the last of the burst.
 local function quiet_until(key, ident, message)
-  local _, quiet, cap, max_quiet = rule_of(message)
+  local _, quiet, cap, max_quiet, _, _, cut_at = rule_of(message)
+  local others, first = others_of(message), message
+  if message[M_CUTS] > 0 and #others > 0 then
+    first = read_message(key, others[#others]) or message
+    _, quiet, _, max_quiet = rule_of(first)
+  end
   if quiet == 0 or message[OPEN] == 0 then return 0 end
-  local last, count, handler = message[ACCEPTED] + quiet, 1 + #others_of(message), handler_of(ident)
-  for _, member in ipairs(redis.call('ZRANGE', prefix .. 'mail:' .. key, 1, cap - 1)) do
+  local last, count, handler = first[ACCEPTED] + quiet, 1 + #others, handler_of(ident)
+  local enough = cut_at > 0 and math.min(cut_at, cap) or cap
+  for _, member in ipairs(redis.call('ZRANGE', prefix .. 'mail:' .. key, 1, enough - 1)) do
     local other = read_message(key, member:sub(23))
     if not joins(member:sub(23), other, handler, message[SHARES]) or other[LATE] > 0 then break end
     local _, its_quiet = rule_of(other)
     if its_quiet == 0 then return 0 end
     last, count = math.max(last, other[ACCEPTED] + its_quiet), count + 1
   end
-  return count >= cap and 0 or math.min(last, message[ACCEPTED] + max_quiet)
+  if count >= enough then return 0 end
+  return math.min(last, first[ACCEPTED] + max_quiet)
 end
 
 -- The interrupted turn has ended, or has had its time: the lane waits for it no longer.

@@ -23,7 +23,8 @@
 --     13 the call that submitted it, 14 rule of its handler, 15 '' or the idents of its burst, itself left out,
 --     16 more may join it (0|1), 17 plain key that its turn holds too, 18 '' or '@' and the version of its handler,
 --     19 interrupts in a row, 20 ttl of the state, while it is delayed, 21 its group (nil: none)
---   a rule: '' (it queues), or 'policy quiet_ms cap max_quiet_ms allows(0|1) version window_ms'
+--   a rule: '' (it queues), or 'policy quiet_ms cap max_quiet_ms allows(0|1) version window_ms', and perhaps
+--     cut_at: when so many messages wait for quiet, their burst begins
 local HOLDER, GRANTED, LEASE, UNTIL, LAPSE, BEGAN, RUNNING = 1, 2, 3, 4, 5, 6, 7
 local STOPPED, WHY, READY, KEEP, AWAITED = 8, 9, 10, 11, 12
 local ALLOWS, CUTS, YIELDS, YIELD_BY, SHARED = 13, 14, 15, 16, 17
@@ -104,12 +105,13 @@ local function take_out(key, ident, message)
   redis.call('HDEL', prefix .. 'msgs:' .. key, ident)
 end
 
--- Returns policy, quiet_ms, cap, max_quiet_ms, allows, window_ms.
+-- Returns policy, quiet_ms, cap, max_quiet_ms, allows, window_ms, cut_at (0: none).
 local function rule_of(message)
-  if message[RULE] == '' then return 'queue', 0, 1, 0, 0, 0 end
-  local policy, quiet, cap, max_quiet, allows, _, window =
-    message[RULE]:match('^(%a+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
-  return policy, tonumber(quiet), tonumber(cap), tonumber(max_quiet), tonumber(allows), tonumber(window)
+  if message[RULE] == '' then return 'queue', 0, 1, 0, 0, 0, 0 end
+  local policy, quiet, cap, max_quiet, allows, _, window, cut_at =
+    message[RULE]:match('^(%a+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) ?(%d*)$')
+  return policy, tonumber(quiet), tonumber(cap), tonumber(max_quiet), tonumber(allows), tonumber(window),
+    tonumber(cut_at) or 0
 end
 
 -- Returns what a worker must be able to run to get this message: its handler, and perhaps '@' and a version.

@@ -12,10 +12,10 @@ import redis.asyncio
 
 from inturn import InTurn, VisitorLockService
 from inturn.agents.protocol import Ask
+from inturn.compat import brought_lock
 from inturn.errors import AgentUnavailable, LockTimeout, SettingsError, StoreUnavailable
 from inturn.settings import Settings
 from inturn.testing import drain
-from inturn.visitors import visitor_lock
 from inturn.visitors.projects import ProjectSettings
 from inturn.visitors.responder import VisitorResponder
 from tests.conftest import MakeApp
@@ -135,7 +135,7 @@ async def test_with_others_it_is_waited_for_up_to_a_time(
     app: InTurn, agent: Recorder, busy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ticks = count()  # on a busy machine all of a real wait may be over before it is asked for a second time
-    monkeypatch.setattr(visitor_lock, "clock", SimpleNamespace(now=lambda: 0.05 * next(ticks)))
+    monkeypatch.setattr(brought_lock, "clock", SimpleNamespace(now=lambda: 0.05 * next(ticks)))
     lock = Lock(is_free=False)
     responder = VisitorResponder(app, agent, lock, lock_wait=0.2)
     await set_up(responder, busy=busy)
@@ -244,7 +244,7 @@ async def test_who_is_cancelled_during_the_release_is_cancelled() -> None:
     answered = asyncio.Event()
 
     async def answer() -> None:
-        async with visitor_lock.holding(Odd("hangs"), "v1", 30, 1):
+        async with brought_lock.holding(Odd("hangs"), "v1", 30, 1, "visitor v1"):
             answered.set()
 
     answering = asyncio.create_task(answer())
@@ -267,7 +267,7 @@ async def test_a_lock_that_is_granted_to_who_was_cancelled_is_released() -> None
     lock = Slow()
 
     async def answer() -> None:
-        async with visitor_lock.holding(lock, "v1", 30, 1):
+        async with brought_lock.holding(lock, "v1", 30, 1, "visitor v1"):
             raise AssertionError("it was cancelled before")
 
     answering = asyncio.create_task(answer())

@@ -1,0 +1,183 @@
+"""The lane `user:{id}>deliver`: it alone speaks to a user, one delivery after another, under the user's send lock.
+
+A delivery that is cut off goes on with the part that its journal names, and with its lock, if that has not expired. So
+nobody gets a word in between, and nothing is repeated but a part whose answer was lost.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from inturn import metrics
+from inturn.app import InTurn
+from inturn.bot.chat import Chat, NotSent, Unreachable
+from inturn.bot.courier import Courier, Pace
+from inturn.bot.journal import LaneJournal
+from inturn.bot.safe_send import LOCK_TIMEOUT_S, SendLock, SentTexts
+from inturn.bot.text import Part
+from inturn.bot.typing_indicator import TypingIndicatorManager
+from inturn.bot.user import User
+from inturn.errors import Retry, Stop, StoreUnavailable
+from inturn.lanes.turn import Turn
+
+log = logging.getLogger("inturn.bot")
+
+DELIVER, OUTCOME = "deliver", "bot:outcome"
+WINDOW_S = 2 * 86400.0
+GIVE_UP_S = 86400.0
+"""What could not be delivered for so long comes too late."""
+ATTEMPTS, MAX_PAUSE_S = 1000, 120.0
+"""The pauses between attempts grow by a second each, so that all of them together last longer than `GIVE_UP_S`."""
+
+Result = Literal["sent", "duplicate", "quiet", "unreachable", "failed"]
+
+
+class Delivery(BaseModel):
+    """An answer, or a proactive message, on its way."""
+
+    id: str
+    user_id: int
+    chat_id: int
+    parts: list[Part]
+    text: str
+    is_proactive: bool = False
+    is_cadence: bool = False
+    epoch: int = 0
+    """The user's, when it was written."""
+    again: str = ""
+    """The id under which a text of `say` comes again if quiet hours have moved it."""
+
+
+class Outcome(BaseModel):
+    """What became of a delivery: a message back to the user's lane."""
+
+    user_id: int
+    result: Result
+    is_cadence: bool
+    epoch: int
+    text: str = ""
+    """What quiet hours have moved."""
+    again: str = ""
+
+
+class DeliveryLane:
+    def __init__(
+        self,
+        app: InTurn,
+        chat: Chat,
+        typing: TypingIndicatorManager,
+        pace: Pace,
+        lock_manager: Any,
+        dedup_manager: Any,
+    ) -> None:
+        self._app = app
+        self._chat = chat
+        self._typing = typing
+        self._pace = pace
+        self._locks = lock_manager
+        self._sent = SentTexts(dedup_manager)
+        self._life_s: float = getattr(lock_manager, "default_timeout", LOCK_TIMEOUT_S)
+        app.handler(
+            DELIVER, body=Delivery, dedup_window=WINDOW_S, time_limit=1800, attempts=ATTEMPTS, on_dead=self._on_dead
+        )(self._run)  # fmt: skip
+
+    async def _run(self, turn: Turn[None]) -> Result:
+        delivery = turn.body
+        if turn.messages[0].waited_s > GIVE_UP_S:
+            raise Stop(f"it could not be delivered for {GIVE_UP_S / 3600:g} hours")
+        journal = LaneJournal(self._app, delivery.chat_id, delivery.id, turn.fence)
+        await journal.read()
+        lock = SendLock.of(self._locks, delivery.chat_id, self._life_s)
+        pause_s = min(turn.attempt - 1.0, MAX_PAUSE_S)
+        journal.lock_id = await self._take(lock, journal.lock_id, pause_s)
+        is_over = False
+        try:
+            async with lock.extended(journal.lock_id):
+                result = await self._deliver(delivery, journal)
+            is_over = True
+        except NotSent as refusal:
+            after_s = max(pause_s, min(refusal.after or 0.0, GIVE_UP_S))
+            if journal.is_begun:
+                await self._keep(lock, journal.lock_id, after_s)
+            raise Retry(str(refusal), after=after_s) from refusal
+        finally:
+            # Others wait while the rest of an answer is still to come: their words must not stand in its middle. And
+            # whoever goes on has the same lock, so it is not ours to release.
+            if is_over or not journal.is_begun:
+                await lock.release(journal.lock_id)
+        self._tell(turn, delivery, result)
+        return result
+
+    async def _take(self, lock: SendLock, lock_id: str, pause_s: float) -> str:
+        """The lock that this delivery had before it was cut off, if that is still its own; else a new one."""
+        try:
+            if lock_id and await lock.lock.extend(lock_id, lock.life_s):
+                return lock_id
+            taken = await lock.take(lock.life_s)
+        except StoreUnavailable as error:
+            raise Retry(f"the send lock cannot be had: {error}", after=max(pause_s, 1.0)) from error
+        if taken is None:
+            raise Retry("someone else is sending to this user", after=max(pause_s, 0.1))
+        return taken
+
+    async def _keep(self, lock: SendLock, lock_id: str, wait_s: float) -> None:
+        try:
+            await lock.lock.extend(lock_id, wait_s + lock.life_s)
+        except Exception as error:  # noqa: BLE001 - whatever a manager raises, the wait must be kept
+            log.warning("the send lock of %s may expire before the rest of an answer: %s", lock.lock.whose, error)
+
+    async def _deliver(self, delivery: Delivery, journal: LaneJournal) -> Result:
+        chat_id = delivery.chat_id
+        if delivery.is_proactive and not journal.is_begun and await self._is_quiet(delivery.user_id):
+            return "quiet"
+        text_id = self._sent.manager.generate_message_id(chat_id, delivery.text)
+        if delivery.is_proactive and not journal.is_begun and await self._sent.has(text_id):
+            log.info("Skipping duplicate message for user %s", chat_id)
+            metrics.safe_send_duplicates.inc()
+            metrics.safe_sends.labels("duplicate").inc()
+            return "duplicate"
+        # nobody misses a greeting that did not come, but everybody misses an answer
+        max_tries = 1 if delivery.is_proactive else 2
+        courier = Courier(self._chat, chat_id, self._typing, self._pace, max_tries)
+        try:
+            delivered = await courier.deliver(delivery.parts, journal)
+        except Unreachable as error:
+            log.error("Error sending message to user %s: %s", chat_id, error)
+            metrics.safe_sends.labels("unreachable").inc()
+            return "unreachable"
+        if delivered.refused == len(delivery.parts):
+            return self._failed(delivery)
+        await self._sent.mark(text_id)
+        if delivered.in_doubt == len(delivery.parts):
+            log.warning("user %s: the message may or may not have been sent", chat_id)
+        else:
+            log.info("Successfully sent message to user %s", chat_id)
+        metrics.safe_sends.labels("sent").inc()
+        return "sent"
+
+    async def _is_quiet(self, user_id: int) -> bool:
+        """Now: since it was written, hours may have passed, and the user may have set others."""
+        user = await self._app.lanes.state(f"user:{user_id}", User)
+        now = datetime.fromtimestamp(self._app.runtime.now_s(), UTC)
+        return user is not None and user.quiet is not None and user.quiet.is_quiet(now)
+
+    def _failed(self, delivery: Delivery) -> Result:
+        what = "proactive message" if delivery.is_proactive else "AI response"
+        log.warning("Failed to send %s to user %s", what, delivery.chat_id)
+        metrics.safe_sends.labels("failed").inc()
+        return "failed"
+
+    def _tell(self, turn: Turn[None], delivery: Delivery, result: Result) -> None:
+        if delivery.is_proactive or result == "unreachable":
+            outcome = Outcome(
+                user_id=delivery.user_id, result=result, is_cadence=delivery.is_cadence, epoch=delivery.epoch,
+                text=delivery.text if result == "quiet" else "", again=delivery.again,
+            )  # fmt: skip
+            turn.send(OUTCOME, outcome, key=f"user:{delivery.user_id}")
+
+    def _on_dead(self, turn: Turn[None], error: Exception) -> None:
+        self._tell(turn, turn.body, self._failed(turn.body))

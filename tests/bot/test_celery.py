@@ -1,0 +1,17 @@
+"""What a task of Celery works on, without Celery: the rest needs a worker (tests/acceptance/test_bot_celery.py)."""
+
+from __future__ import annotations
+
+from inturn.bot.bot import PROACTIVE
+from inturn.bot.celery import _say
+from tests.bot.companion import USER, World
+from tests.bot.test_bot import answered
+
+
+async def test_a_task_works_on_the_due_message_of_the_cadence_that_stands_before_its_own(world: World) -> None:
+    await answered(world, "hello")
+    world.clock.advance(2 * 3600)
+    assert (await world.app.runtime.claim([PROACTIVE], 1, 0)).turns == [], "the cadence stands first"
+    assert await _say(world.companion, USER, "news", "task", 5.0) == "sent"
+    assert len(world.chat.texts) == 3
+    assert world.chat.texts[-1] == "news"
