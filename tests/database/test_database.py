@@ -13,6 +13,7 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
+from sqlalchemy.util import await_only
 
 from inturn.database import Connection, Database, default_url
 from inturn.database import database as module
@@ -170,6 +171,29 @@ async def test_a_cancelled_transaction_leaves_what_is_in_memory() -> None:
     assert await database.version() == module.HEAD
     assert await database.transaction(lambda at: at.scalar(sa.select(sa.func.count()).select_from(limits))) == 0
     await database.close()
+
+
+async def test_a_database_is_closed_once_the_connection_of_a_cancelled_transaction_is_back(database_url: str) -> None:
+    database = Database(database_url, timeout_s=PATIENT_S)
+    gives_back, go = asyncio.Event(), asyncio.Event()
+
+    @sa.event.listens_for(database._engine.sync_engine, "reset")
+    def slowly(*_: Any) -> None:
+        gives_back.set()
+        await_only(go.wait())
+
+    before = asyncio.all_tasks()
+    looking = asyncio.create_task(database.version())
+    await gives_back.wait()
+    looking.cancel()
+    await asyncio.wait([looking])
+    closing = asyncio.create_task(database.close())
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert not closing.done()
+    go.set()
+    await closing
+    assert asyncio.all_tasks() == before
 
 
 async def test_who_is_not_let_in_is_told_at_once(fresh_postgres: PrivatePostgres, tmp_path: Path) -> None:

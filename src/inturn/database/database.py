@@ -84,6 +84,8 @@ class Database:
         self._memory: sqlite3.Connection | None = None
         self._engine = self._new_engine()
         self._place: tuple[int, asyncio.AbstractEventLoop] | None = None
+        self._giving_back: set[asyncio.Task[None]] = set()
+        """Connections on their way back to the pool. Whoever used one may have been cancelled meanwhile."""
 
     def _new_engine(self) -> AsyncEngine:
         if not self.is_sqlite:
@@ -161,8 +163,8 @@ class Database:
             await asyncio.sleep(pause_s)
 
     async def _try(self, work: Callable[[Connection], Awaitable[T]], ends_at: float) -> T:
-        engine = self._engine_here()
-        async with engine.connect() as at:
+        at = await self._engine_here().connect()
+        try:
             # PostgreSQL may be silent, and then a rollback waits for it as long as a query does
             hangs_up = None if self.is_sqlite else _hang_up_later(at, ends_at - clock.now())
             try:
@@ -171,9 +173,16 @@ class Database:
             finally:
                 if hangs_up is not None:
                     hangs_up.cancel()
+        finally:
+            giving_back = asyncio.create_task(at.close())
+            self._giving_back.add(giving_back)
+            giving_back.add_done_callback(self._giving_back.discard)
+            await asyncio.shield(giving_back)
 
     async def close(self) -> None:
         """It may be used again, also in another event loop. What was in memory is gone."""
+        if self._giving_back:
+            await asyncio.wait(self._giving_back)
         await self._engine.dispose()
         memory, self._memory, self._place = self._memory, None, None
         if memory is not None:

@@ -115,7 +115,20 @@ def make_app(
         from inturn.web.bot import ServedBot
 
         bot = ServedBot(turns, settings, agent)
-    lifecycle = Lifecycle(turns, grace, settings.concurrency, jobs, worker, tasks, bot)
+
+    async def close() -> None:
+        if jobs is not None:
+            await jobs.close()
+        if tasks is not None:
+            await tasks.close()
+        if bot is not None:
+            await bot.close()
+        if agent is None:
+            await answers.aclose()
+        if app is None:
+            await turns.close()
+
+    lifecycle = Lifecycle(turns, grace, settings.concurrency, jobs, worker, tasks, bot, close)
 
     @asynccontextmanager
     async def lifespan(api: FastAPI) -> AsyncIterator[None]:
@@ -126,16 +139,6 @@ def make_app(
         finally:
             watching.cancel()
             await lifecycle.stop()
-            if jobs is not None:
-                await jobs.close()
-            if tasks is not None:
-                await tasks.close()
-            if bot is not None:
-                await bot.close()
-            if agent is None:
-                await answers.aclose()
-            if app is None:
-                await turns.close()
 
     # FastAPI's own pages load scripts from elsewhere, and its description is written anew for each request
     api = FastAPI(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from inturn.app import InTurn
@@ -33,8 +34,11 @@ class Lifecycle:
         worker: CapabilityWorker | None = None,
         tasks: TasksService | None = None,
         bot: ServedBot | None = None,
+        close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`worker`: works on jobs and call-backs. Without it, what there is of them is left to other processes."""
+        """`worker`: works on jobs and call-backs. Without it, what there is of them is left to other processes.
+        `close`: closes what all of these use, once they have stopped or could not start.
+        """
         self.app = app
         self.grace_s = grace_s
         self.streams = Streams()
@@ -47,6 +51,7 @@ class Lifecycle:
         self._jobs = worker
         self._tasks = tasks
         self._bot = bot
+        self._close = close
         self._is_started = False
         self._stops_at: float | None = None
         self._pool: WorkerPool | None = None
@@ -54,11 +59,19 @@ class Lifecycle:
 
     async def start(self) -> None:
         """If the store is away, requests are told so, and the worker begins when the store is back. If the broker is
-        away, or a queue does not fit, it raises.
+        away, or a queue does not fit, it raises; then everything is closed.
         """
         if self._is_started:
             return
         self._is_started = True
+        try:
+            await self._start()
+        except BaseException:
+            if self._close is not None:
+                await self._close()
+            raise
+
+    async def _start(self) -> None:
         try:
             await self.app.open()
         except StoreUnavailable as error:
@@ -114,6 +127,8 @@ class Lifecycle:
             await self._bot.companion.stop(self._left_s())
         if self._pool is not None:
             await self._pool.stop(self._left_s())
+        if self._close is not None:
+            await self._close()
 
     def _left_s(self) -> float:
         return max(0.0, (self._stops_at or 0.0) - clock.now())
