@@ -340,3 +340,24 @@ async def test_what_is_left_over_is_given_back_although_the_partitions_cannot_be
         app.process.registry.once_more("x", "token", 0.0, undo)
         await asyncio.wait_for(undone.wait(), 20)
         assert app.process.heartbeat._must_check, "it is asked again"
+
+
+async def test_partitions_are_checked_again_if_a_connection_comes_back_during_a_check(
+    app: InTurn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go = asyncio.Event(), threading.Event()
+    loop, checks = asyncio.get_running_loop(), 0
+
+    async def slowly(pushes: bool = True) -> None:
+        nonlocal checks
+        checks += 1
+        loop.call_soon_threadsafe(begun.set)
+        await asyncio.to_thread(go.wait, 20)
+
+    async with app.lock("a", ttl=60):
+        monkeypatch.setattr(app.process.store, "check_partitions", slowly)
+        app.process.heartbeat.confirm_soon()
+        await asyncio.wait_for(begun.wait(), 20)
+        app.process.heartbeat.confirm_soon()
+        go.set()
+        await until(lambda: checks == 2)

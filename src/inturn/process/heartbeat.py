@@ -337,13 +337,17 @@ class Heartbeat:
         """The record of their number may have been away when the app was opened, or was lost with its memory."""
         if not self._must_check:
             return
+        self._must_check = False  # before it is asked: a connection that comes back meanwhile must be asked again
         try:
             await self._store.check_partitions(pushes=False)
         except SettingsError as error:
             self.on_refused(error)
         except StoreUnavailable:
-            return  # asked again with the next beat; what else has to be looked after does not wait for partition 0
-        self._must_check = False
+            # asked again with the next beat; what else has to be looked after does not wait for partition 0
+            self._must_check = True
+        except BaseException:
+            self._must_check = True
+            raise
 
     async def _release_leftovers(self) -> None:
         """All that are due, some at a time. Beats go on beside it."""
