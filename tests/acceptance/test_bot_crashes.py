@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from inturn import InTurn
-from inturn.bot.journal import Entry
+from inturn.bot.delivery_lane import Entry
 from inturn.bot.user import User
 from tests.acceptance.looks import PATIENT
 from tests.acceptance.processes import Child, Processes, hears

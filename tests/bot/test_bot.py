@@ -19,8 +19,7 @@ from inturn.bot.bot import CADENCE, MAX_REMEMBERED, MAX_WAITING, MESSAGE, MOVED,
 from inturn.bot.cadence import read_quiet
 from inturn.bot.chat import NotSent, PerhapsSent, Unreachable, Unsendable
 from inturn.bot.conversation import Question
-from inturn.bot.delivery_lane import ATTEMPTS, DELIVER, GIVE_UP_S, MAX_PAUSE_S, OUTCOME
-from inturn.bot.journal import Entry, LaneJournal
+from inturn.bot.delivery_lane import ATTEMPTS, DELIVER, GIVE_UP_S, MAX_PAUSE_S, OUTCOME, Entry, LaneJournal
 from inturn.errors import AgentUnavailable, ArgumentError, CommitUnknown, MailboxFull, StoreUnavailable
 from inturn.lanes.executor import take_turn
 from inturn.store.lane import read_ident
@@ -610,7 +609,7 @@ async def test_telegram_may_ask_for_a_silence_of_weeks(world: World) -> None:
 async def test_a_store_that_is_away_for_a_moment_after_a_part_does_not_double_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("inturn.bot.journal.PAUSE_S", 0)
+    monkeypatch.setattr("inturn.bot.delivery_lane.JOURNAL_PAUSE_S", 0)
     turn, errors = world.app.turn, [None, StoreUnavailable("away"), CommitUnknown("delivery", 1), None]
 
     def inline(key: str, **options: Any) -> Any:

@@ -6,6 +6,7 @@ nobody gets a word in between, and nothing is repeated but a part whose answer w
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -16,12 +17,11 @@ from inturn import metrics
 from inturn.app import InTurn
 from inturn.bot.chat import Chat, NotSent, Unreachable
 from inturn.bot.courier import Courier, Pace
-from inturn.bot.journal import LaneJournal
 from inturn.bot.safe_send import LOCK_TIMEOUT_S, SendLock, SentTexts
 from inturn.bot.text import Part
 from inturn.bot.typing_indicator import TypingIndicatorManager
 from inturn.bot.user import User
-from inturn.errors import Retry, Stop, StoreUnavailable
+from inturn.errors import CommitUnknown, LeaseLost, Retry, Stop, StoreUnavailable
 from inturn.lanes.turn import Turn
 
 log = logging.getLogger("inturn.bot")
@@ -30,6 +30,8 @@ DELIVER, OUTCOME = "deliver", "bot:outcome"
 WINDOW_S = 2 * 86400.0
 GIVE_UP_S = 86400.0
 """What could not be delivered for so long comes too late."""
+KEEP_JOURNAL_S = 2 * 86400.0
+JOURNAL_PAUSE_S = 0.2
 ATTEMPTS, MAX_PAUSE_S = 1000, 120.0
 """The pauses between attempts grow by a second each, so that all of them together last longer than `GIVE_UP_S`."""
 
@@ -62,6 +64,71 @@ class Outcome(BaseModel):
     text: str = ""
     """What quiet hours have moved."""
     again: str = ""
+
+
+class Entry(BaseModel):
+    """The state of the lane `delivery:{chat_id}`. One for each chat is enough: deliveries run one after another."""
+
+    delivery: str = ""
+    fence: int = 0
+    part: int = 0
+    tries: int = 0
+    lock_id: str = ""
+
+
+class LaneJournal:
+    """Which part is under way, for one turn of the delivery lane: written before each part, and after it.
+
+    If the process dies after a note, the next one finds a part in doubt; if it dies before, nothing was sent. A process
+    that was stopped and taken over cannot write any more: the newer turn has a higher fence.
+    """
+
+    def __init__(self, app: InTurn, chat_id: int | str, delivery: str, fence: int) -> None:
+        self._app = app
+        self._key = f"delivery:{chat_id}"
+        self._delivery = delivery
+        self._fence = fence
+        self.part = 0
+        self.tries = 0
+        self.lock_id = ""
+        """The send lock that this delivery holds, perhaps since before a crash."""
+
+    async def read(self) -> None:
+        entry = await self._app.lanes.state(self._key, Entry)
+        if entry is not None and entry.delivery == self._delivery:
+            self.part, self.tries, self.lock_id = entry.part, entry.tries, entry.lock_id
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a part of it may have gone out."""
+        return self.part > 0 or self.tries > 0
+
+    async def note(self, part: int, tries: int) -> None:
+        """Raises `LeaseLost` if another process has taken over this delivery, or a later one.
+
+        While the store is away it tries again, for as long as the delivery has its turn.
+        """
+        # until a part may have gone out, whoever has the lock releases it when it stops: nobody else may go on under it
+        lock_id = self.lock_id if part or tries else ""
+        entry = Entry(delivery=self._delivery, fence=self._fence, part=part, tries=tries, lock_id=lock_id)
+        while True:
+            try:
+                is_ours = await self._write(entry)
+                break
+            except (StoreUnavailable, CommitUnknown, LeaseLost) as error:
+                log.warning("the journal %s is not written, trying again: %s", self._key, error)
+                await asyncio.sleep(JOURNAL_PAUSE_S)
+        if not is_ours:
+            raise LeaseLost(self._key, self._fence, "another process goes on with this delivery")
+        self.part, self.tries = part, tries
+
+    async def _write(self, entry: Entry) -> bool:
+        """Returns `False` if there is a newer entry."""
+        async with self._app.turn(self._key, state=Entry, state_ttl=KEEP_JOURNAL_S) as turn:
+            if turn.state.fence > entry.fence:
+                return False
+            turn.state = entry
+        return True
 
 
 class DeliveryLane:
