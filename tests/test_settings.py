@@ -78,7 +78,7 @@ def test_an_empty_value_counts_as_not_set(empty: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["abc", "0", "-1", "inf", "nan", "30s"])
-@pytest.mark.parametrize("name", ["REDIS_TTL", "INTURN_STORE_TIMEOUT", "SEND_AI_RESPONSE_LOCK_TIMEOUT"])
+@pytest.mark.parametrize("name", ["REDIS_TTL", "INTURN_STORE_TIMEOUT"])
 def test_a_bad_time_is_named_as_the_user_set_it(name: str, value: str) -> None:
     assert message_of(**{name: value}) == f"{name}={value!r}: must be a number of seconds greater than 0"
 
@@ -86,6 +86,10 @@ def test_a_bad_time_is_named_as_the_user_set_it(name: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "rule"),
     [
+        ("SEND_AI_RESPONSE_LOCK_TIMEOUT", "0", "must be a number of seconds from 0.001 to 604800"),
+        ("SEND_AI_RESPONSE_LOCK_TIMEOUT", "30s", "must be a number of seconds from 0.001 to 604800"),
+        ("SEND_AI_RESPONSE_DEDUP_EXPIRATION", "1e12", "must be a number of seconds from 0.001 to 604800"),
+        ("INTURN_BOT_AGENT_TIMEOUT", "inf", "must be a number of seconds greater than 0, up to 86400"),
         ("INTURN_PARTITIONS", "0", "must be a whole number from 1 to 1024"),
         ("INTURN_PARTITIONS", "1025", "must be a whole number from 1 to 1024"),
         ("INTURN_PARTITIONS", "1.5", "must be a whole number from 1 to 1024"),

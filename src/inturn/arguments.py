@@ -38,7 +38,8 @@ def seconds(value: object, field: str, *, allow_zero: bool = False, maximum: flo
     if math.isnan(value) or math.isinf(value):
         raise ArgumentError(field, "must be a finite number of seconds", value)
     if value < 0 or (value == 0 and not allow_zero):
-        raise ArgumentError(field, "must be greater than 0 seconds", value)
+        least = "0 seconds or more" if allow_zero else "greater than 0 seconds"
+        raise ArgumentError(field, f"must be {least}", value)
     if value > maximum:
         raise ArgumentError(field, f"at most {maximum:g} seconds are allowed", value)
     return float(value)

@@ -103,6 +103,8 @@ AgentNames = Annotated[
     AfterValidator(_all_different),
     _must(f"be one or more of {', '.join(AGENTS)}, separated by commas, each once"),
 ]
+Life = Annotated[float, Field(ge=0.001, le=604_800), _must("be a number of seconds from 0.001 to 604800")]
+Patience = Annotated[float, Field(gt=0, le=86_400), _must("be a number of seconds greater than 0, up to 86400")]
 Pause = Annotated[float, Field(ge=0, le=10), _must("be a number of seconds from 0 to 10")]
 MaxProjects = Annotated[int, Field(ge=1, le=3000), _must("be a whole number from 1 to 3000")]
 Concurrency = Annotated[int, Field(ge=1, le=1000), _must("be a whole number from 1 to 1000")]
@@ -249,9 +251,9 @@ class Settings(BaseModel):
     """How long tokens stay reserved for a request that nobody settles."""
     token_prices: str | None = Field(None, validation_alias=AliasChoices("INTURN_TOKEN_PRICES"))
     """Prices of a million tokens, in and out, for the cost metric: `model=in/out`, separated by commas."""
-    send_lock_timeout: Seconds = Field(30.0, validation_alias=AliasChoices("SEND_AI_RESPONSE_LOCK_TIMEOUT"))
-    """How long the lock around a Telegram send lives. It is extended while the parts go out."""
-    send_dedup_expiration: Seconds = Field(300.0, validation_alias=AliasChoices("SEND_AI_RESPONSE_DEDUP_EXPIRATION"))
+    send_lock_timeout: Life = Field(30.0, validation_alias=AliasChoices("SEND_AI_RESPONSE_LOCK_TIMEOUT"))
+    """How long the lock around a send of the bot lives. It is extended while the parts go out."""
+    send_dedup_expiration: Life = Field(300.0, validation_alias=AliasChoices("SEND_AI_RESPONSE_DEDUP_EXPIRATION"))
     """How long a text that was sent to a user is remembered."""
     proactive_redis_url: RedisUrl | None = Field(None, validation_alias=AliasChoices("PROACTIVE_MESSAGING_REDIS_URL"))
     """Where these locks and texts are kept. `None`: in the store."""
@@ -267,7 +269,7 @@ class Settings(BaseModel):
     """What a message does that comes while an answer is being generated."""
     bot_quiet: Pause = Field(4.0, validation_alias=AliasChoices("INTURN_BOT_QUIET"))
     """How long a user must be silent before a burst is answered."""
-    bot_agent_timeout: Seconds = Field(80.0, validation_alias=AliasChoices("INTURN_BOT_AGENT_TIMEOUT"))
+    bot_agent_timeout: Patience = Field(80.0, validation_alias=AliasChoices("INTURN_BOT_AGENT_TIMEOUT"))
     bot_instructions: str | None = Field(None, validation_alias=AliasChoices("INTURN_BOT_INSTRUCTIONS"))
     """How the bot is to answer: given to the agent."""
     bot_failure_text: str | None = Field(None, validation_alias=AliasChoices("INTURN_BOT_FAILURE_TEXT"))

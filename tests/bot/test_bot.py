@@ -19,6 +19,7 @@ from inturn.bot.bot import CADENCE, MAX_REMEMBERED, MAX_WAITING, MESSAGE, MOVED,
 from inturn.bot.cadence import read_quiet
 from inturn.bot.chat import NotSent, PerhapsSent, Unreachable, Unsendable
 from inturn.bot.conversation import Question
+from inturn.bot.courier import Courier, Delivered
 from inturn.bot.delivery_lane import ATTEMPTS, DELIVER, GIVE_UP_S, MAX_PAUSE_S, OUTCOME, Entry, LaneJournal
 from inturn.errors import AgentUnavailable, ArgumentError, CommitUnknown, MailboxFull, StoreUnavailable
 from inturn.lanes.executor import take_turn
@@ -36,6 +37,14 @@ async def answered(world: World, *texts: str) -> None:
         await world.hear(text)
     world.clock.advance(4)
     await drain(world.app, raise_errors=True)
+
+
+async def answered_at_last(world: World, text: str) -> None:
+    """The same, if it takes several attempts."""
+    await world.hear(text)
+    for _ in range(5):
+        world.clock.advance(5)
+        await drain(world.app)
 
 
 async def test_a_burst_is_answered_once_when_the_user_has_been_silent_for_four_seconds(world: World) -> None:
@@ -568,6 +577,149 @@ async def test_a_user_who_blocked_the_bot_gets_no_proactive_messages_until_they_
     assert await world.due_in_s() is not None
 
 
+async def test_a_user_who_writes_and_then_blocks_the_bot_is_out_of_reach(world: World) -> None:
+    await world.hear("go away")
+    await world.hear("", presence="gone")
+    world.clock.advance(4)
+    await drain(world.app)
+    assert (await world.user()).is_reachable is False
+    assert await world.due_in_s() is None
+
+
+async def test_an_outage_of_telegram_costs_no_part_of_a_reply(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inturn.bot.courier.DOUBT_PAUSE_S", 0)
+    world.agent.replies = ["one\n\ntwo"]
+    world.chat.errors = [None, PerhapsSent("502", has_failed=True)]
+    world.chat.sign_errors = [NotSent("502", after=60.0)] * 5
+    await answered(world, "hello")
+    for _ in range(8):
+        assert world.chat.texts in (["one"], ["one", "two"])
+        world.clock.advance(61)
+        await drain(world.app)
+    assert world.chat.sign_errors == []
+    assert world.chat.texts == ["one", "two"]
+
+
+@pytest.mark.parametrize("has_failed", [True, False])
+async def test_a_proactive_message_that_telegram_failed_to_take_has_failed(world: World, has_failed: bool) -> None:
+    await answered(world, "hello")
+    world.chat.errors = [PerhapsSent("502", has_failed=has_failed)]
+    receipt = await world.companion.say(USER, "news")
+    await drain(world.app)
+    assert await world.companion.outcome_of(receipt, 5) == ("failed" if has_failed else "sent")
+    said = [line.text for line in (await world.user()).history]
+    assert ("news" in said) is not has_failed, "the agent must not believe that it has said so"
+    await world.companion.say(USER, "news")
+    await drain(world.app)
+    assert world.chat.texts == ["re: hello", *["news"] * has_failed], "what may have gone out is a duplicate"
+
+
+async def test_a_delivery_whose_last_part_was_refused_before_a_crash_has_failed_after_it(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    deliver, delivered = Courier.deliver, list[Delivered]()
+
+    async def dies_once(courier: Courier, *given: Any) -> Delivered:
+        delivered.append(await deliver(courier, *given))
+        if len(delivered) == 1:
+            raise RuntimeError("as if it were killed here")
+        return delivered[-1]
+
+    monkeypatch.setattr(Courier, "deliver", dies_once)
+    world.chat.errors = [Unsendable("no")]
+    await answered_at_last(world, "hello")
+    assert len(delivered) == 2
+    assert f"Failed to send AI response to user {USER}" in caplog.messages
+    dedup = world.companion.dedup_manager
+    assert not await dedup.is_duplicate(dedup.generate_message_id(USER, "re: hello"))
+
+
+async def test_a_lock_that_could_not_be_extended_meanwhile_is_taken_anew(world: World) -> None:
+    class Simple:
+        """A lock of somebody's own, which cannot extend. Redis would let it expire."""
+
+        def __init__(self) -> None:
+            self.owners: list[str | None] = [None]
+
+        async def acquire_lock(self, name: str, ttl: object) -> str | None:
+            if self.owners[-1] is not None:
+                return None
+            self.owners.append(f"id-{len(self.owners)}")
+            return self.owners[-1]
+
+        async def release_lock(self, name: str, lock_id: str) -> bool:
+            is_ours = self.owners[-1] == lock_id
+            if is_ours:
+                self.owners.append(None)
+            return is_ours
+
+    simple = Simple()
+    own = World(lock_manager=simple)
+    try:
+        own.agent.replies = ["one\n\ntwo"]
+        own.chat.errors = [None, NotSent("429", after=900.0)]
+        await answered(own, "hello")
+        assert own.chat.texts == ["one"]
+        simple.owners.append(None)  # it expires, and nobody else takes it
+        own.clock.advance(901)
+        await drain(own.app)
+        assert own.chat.texts == ["one", "two"]
+        assert simple.owners == [None, "id-1", None, "id-3", None], "part two went out under a new one"
+    finally:
+        await own.close()
+
+
+@pytest.mark.parametrize("line", ["`a` ", "**\u5b57** \U0001f600 "])
+async def test_an_answer_with_thousands_of_entities_is_sent_as_it_was_written(world: World, line: str) -> None:
+    world.agent.replies = [(line * 100 + "\n\n") * 40]
+    await answered(world, "hello")
+    assert len(world.agent.asked) == 1
+    assert "".join(world.chat.texts).count(line.strip()) > 3000
+
+
+@pytest.mark.parametrize(
+    ("user_id", "text", "problem"),
+    [
+        ("42", "hi", "user_id='42': must be an int, not str"),
+        (None, "hi", "user_id=None: must be an int, not NoneType"),
+        (USER, 5, "text=5: must be a str, not int"),
+        (USER, " \u200b", "has nothing to see in it"),
+    ],
+)
+async def test_what_cannot_be_said_is_told_at_once(world: World, user_id: Any, text: Any, problem: str) -> None:
+    with pytest.raises(ArgumentError, match=problem):
+        await world.companion.say(user_id, text)
+
+
+@pytest.mark.parametrize("field", ["lock_manager", "dedup_manager"])
+async def test_what_is_no_manager_is_told_where_it_is_given(sqlite_url: str, field: str) -> None:
+    async with InTurn(sqlite_url) as app:
+        given: dict[str, Any] = {field: "redis://127.0.0.1"}
+        with pytest.raises(ArgumentError, match=f"{field}: must have .*, as the {field} of make_managers"):
+            CompanionBot(app, Echo(), Silent(), **given)
+
+
+class Silent:
+    async def send_message(self, chat_id: int, text: str) -> None:
+        """Sends nothing."""
+
+
+async def test_what_the_bot_is_to_write_first_has_a_limit_that_is_told_at_once(world: World) -> None:
+    with pytest.raises(ArgumentError, match="text: must have at most 10000 characters, not 10001"):
+        await world.companion.say(USER, "x" * 10_001)
+    await world.companion.say(USER, "\x01" * 9_999 + "x")  # as JSON, one character becomes six
+    await drain(world.app, raise_errors=True)
+    assert world.chat.texts[-1].endswith("x")
+
+
+async def test_all_that_is_answered_is_in_the_history_however_long_the_burst(world: World) -> None:
+    texts = [f"m{number}" for number in range(100)]
+    await answered(world, *texts)
+    assert [line.text for line in (await world.user()).history] == [*texts, "re: " + "\n".join(texts)]
+    await answered(world, "and one more")
+    assert len((await world.user()).history) == 40
+
+
 async def test_an_answer_that_could_not_be_delivered_for_a_day_is_set_aside(world: World) -> None:
     world.chat.errors = [NotSent("401", after=60.0)] * 5000
     await answered(world, "hello")
@@ -767,6 +919,7 @@ async def test_a_text_that_was_sent_a_short_while_ago_is_skipped_and_the_cadence
     await drain(punctual.app)
     assert punctual.chat.texts == ["news"]
     assert f"Skipping duplicate message for user {USER}" in caplog.messages
+    assert [line.text for line in (await punctual.user()).history] == ["news"], "it was said once"
     punctual.clock.advance(301)
     await punctual.companion.say(USER, "news")
     await drain(punctual.app)
@@ -1029,7 +1182,7 @@ async def test_a_bot_without_a_cadence_never_writes_first() -> None:
     ("given", "problem"),
     [
         ({"busy": "queue"}, "busy='queue': must be one of"),
-        ({"quiet": -1}, "quiet=-1: must be greater"),
+        ({"quiet": -1}, "quiet=-1: must be 0 seconds or more"),
         ({"agent_timeout": 0}, "agent_timeout=0: must be greater"),
         ({"pace": (30, 10)}, r"pace=\(30, 10\): must be two numbers"),
         ({"pace": 20}, "pace=20: must be two numbers"),
@@ -1084,6 +1237,49 @@ async def test_memory_and_prompt_can_be_replaced_and_reset_clears_the_memory() -
         await world.hear("/reset")
         await drain(world.app)
         assert notes.kept == []
+    finally:
+        await world.close()
+
+
+class Diary(Notes):
+    """Recalls what it was told, and fails to forget until it may."""
+
+    may_forget = False
+
+    async def recall(self, user_id: int, text: str) -> str:
+        return "; ".join(said for said, _ in self.kept)
+
+    async def forget(self, user_id: int) -> None:
+        if not self.may_forget:
+            raise OSError("the table is locked")
+        self.kept.clear()
+
+
+async def test_after_a_reset_nothing_is_recalled_until_the_memory_has_forgotten() -> None:
+    diary, recalled = Diary(), list[str]()
+
+    def ours(question: Question) -> Ask:
+        recalled.append(question.recalled)
+        return Ask(conversation_id="x", query=question.text, text=question.text)
+
+    world = World(memory=diary, assemble=ours)
+    try:
+        await answered(world, "a secret")
+        await answered(world, "what do you know?")
+        for text in ("/reset", "and now?"):  # one burst
+            await world.hear(text)
+        await drain(world.app)
+        await world.hear(" ".join(["still?"] * 30))  # before the memory is asked to forget once more
+        await drain(world.app)
+        assert recalled == ["", "a secret", "", ""]
+        assert diary.kept[0][0] == "a secret", "it has not forgotten yet"
+        diary.may_forget = True
+        for _ in range(3):
+            world.clock.advance(60)
+            await drain(world.app, raise_errors=True)
+        await answered(world, "in the end?")
+        assert "secret" not in recalled[4]
+        assert "and now?" in recalled[4], "what was said after the reset counts"
     finally:
         await world.close()
 

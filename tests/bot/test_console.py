@@ -154,10 +154,16 @@ async def test_more_than_can_wait_is_told(terminal: Terminal, monkeypatch: pytes
     assert terminal.answers == ["     (too many messages wait: this one is lost)\n"]
 
 
-async def test_a_terminal_that_is_gone_ends_the_chat(terminal: Terminal) -> None:
+@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), ValueError("I/O operation on closed file")])
+async def test_a_terminal_that_is_gone_ends_the_chat(terminal: Terminal, error: Exception) -> None:
     keyboard = Keyboard()
-    keyboard.types(OSError(5, "Input/output error"))
+    keyboard.types(error)
     await run_console(terminal.companion, keyboard.lines, terminal.written.append)
+    assert terminal.answers == []
+
+
+async def test_a_process_without_input_ends_the_chat(terminal: Terminal) -> None:
+    await run_console(terminal.companion, None, terminal.written.append)
     assert terminal.answers == []
 
 

@@ -14,7 +14,7 @@ from prometheus_client import REGISTRY
 
 from inturn.bot import courier as of_courier
 from inturn.bot import telegram as of_telegram
-from inturn.bot.chat import NotSent, Unreachable, Unsendable
+from inturn.bot.chat import NotSent, PerhapsSent, Unreachable, Unsendable
 from inturn.bot.courier import MAX_REFUSALS, MAX_WAIT_S, Courier, Delivered, Memo, send_ai_response
 from inturn.bot.telegram import TelegramChat
 from inturn.bot.text import Part
@@ -145,15 +145,15 @@ async def test_the_pause_after_a_refusal_doubles(monkeypatch: pytest.MonkeyPatch
     assert pauses == [0.5, 1.0, 2.0, 4.0]
 
 
-IN_DOUBT: dict[str, tuple[Callable[[], Fault], bool]] = {
-    "lost answer": (LostAnswer, True),
-    "bad result": (BadResult, True),
-    "late answer": (lambda: Hang(asyncio.Event()), True),
-    "dropped connection": (Dropped, False),
-    "page of a proxy": (lambda: ServerError(html=True), False),
-    "server error": (lambda: ServerError(html=False), False),
+IN_DOUBT: dict[str, tuple[Callable[[], Fault], bool, str]] = {
+    "lost answer": (LostAnswer, True, "in_doubt"),
+    "bad result": (BadResult, True, "in_doubt"),
+    "late answer": (lambda: Hang(asyncio.Event()), True, "in_doubt"),
+    "dropped connection": (Dropped, False, "in_doubt"),
+    "page of a proxy": (lambda: ServerError(html=True), False, "refused"),
+    "server error": (lambda: ServerError(html=False), False, "refused"),
 }
-in_doubt = pytest.mark.parametrize(("fault", "was_taken"), IN_DOUBT.values(), ids=IN_DOUBT)
+in_doubt = pytest.mark.parametrize(("fault", "was_taken", "outcome"), IN_DOUBT.values(), ids=IN_DOUBT)
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("impatient")
 @in_doubt
 async def test_a_part_in_doubt_is_sent_once_more_and_then_the_next_follows(
-    telegram: TelegramServer, bot: Bot, fault: Callable[[], Fault], was_taken: bool
+    telegram: TelegramServer, bot: Bot, fault: Callable[[], Fault], was_taken: bool, outcome: str
 ) -> None:
     telegram.will("sendMessage", do=fault())
     journal = Noted()
@@ -176,13 +176,64 @@ async def test_a_part_in_doubt_is_sent_once_more_and_then_the_next_follows(
 @pytest.mark.usefixtures("impatient")
 @in_doubt
 async def test_a_part_that_may_go_once_is_not_repeated(
-    telegram: TelegramServer, bot: Bot, fault: Callable[[], Fault], was_taken: bool
+    telegram: TelegramServer, bot: Bot, fault: Callable[[], Fault], was_taken: bool, outcome: str
 ) -> None:
     telegram.will("sendMessage", do=fault())
-    before = counted("in_doubt")
-    assert await courier(bot, max_tries=1).deliver(PARTS, Memo()) == Delivered(sent=2, in_doubt=1)
+    before = counted(outcome)
+    journal = Memo()
+    delivered = await courier(bot, max_tries=1).deliver(PARTS, journal)
+    assert delivered == Delivered(sent=2, **{outcome: 1})
+    assert journal.refused == delivered.refused
     assert telegram.texts(ANN) == ["one"] * was_taken + ["two", "three"]
-    assert counted("in_doubt") - before == 1
+    assert counted(outcome) - before == 1
+
+
+async def test_the_last_try_of_a_part_waits_until_telegram_answers_again(telegram: TelegramServer, bot: Bot) -> None:
+    telegram.will("sendMessage", do=ServerError())
+    telegram.will("sendChatAction", do=ServerError())
+    telegram.will("sendChatAction", do=Dropped())
+    assert await courier(bot).deliver(PARTS[:1], Memo()) == Delivered(sent=1)
+    assert [call.method for call in telegram.calls] == ["sendMessage", *["sendChatAction"] * 3, "sendMessage"]
+
+
+async def test_an_outage_costs_no_part(telegram: TelegramServer, bot: Bot) -> None:
+    telegram.will("sendMessage", do=ServerError())
+    telegram.will("sendChatAction", do=ServerError(), times=2 * MAX_REFUSALS)
+    journal = Noted()
+    for _ in range(2):
+        with pytest.raises(NotSent) as caught:
+            await courier(bot).deliver(PARTS, journal)
+        assert caught.value.after == MAX_WAIT_S
+        assert (journal.part, journal.tries) == (0, 1), "the last try is not spent"
+    assert await courier(bot).deliver(PARTS, journal) == Delivered(sent=3)
+    assert telegram.texts(ANN) == ["one", "two", "three"]
+
+
+async def test_a_silence_that_telegram_wants_is_kept_before_the_last_try_too(
+    telegram: TelegramServer, bot: Bot
+) -> None:
+    telegram.will("sendMessage", do=LostAnswer())
+    telegram.will("sendChatAction", do=TooMany(900))
+    with pytest.raises(NotSent) as caught:
+        await courier(bot).deliver(PARTS, Memo())
+    assert caught.value.after == 900.0
+
+
+async def test_a_sign_that_cannot_be_shown_for_another_reason_does_not_hold_up_a_part() -> None:
+    sent: list[str] = []
+
+    class Odd:
+        async def send_part(self, chat_id: object, part: Part) -> int:
+            sent.append(part.text)
+            if len(sent) == 1:
+                raise PerhapsSent("lost")
+            return 1
+
+        async def show_typing(self, chat_id: object) -> None:
+            raise TypeError("unexpected keyword")
+
+    assert await Courier(Odd(), ANN, pace=None).deliver(PARTS[:1], Memo()) == Delivered(sent=1)
+    assert sent == ["one", "one"]
 
 
 async def test_a_part_is_sent_twice_at_most(

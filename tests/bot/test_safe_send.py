@@ -30,8 +30,9 @@ from inturn.compat.dedup import AsyncMessageDeduplicationManager, MessageDedupli
 from inturn.compat.managers import AsyncDistributedLockManager, DistributedLockManager
 from inturn.errors import ArgumentTypeError
 from inturn.settings import Settings
+from inturn.store import clock
 from tests.servers import PrivateRedis
-from tests.servers.telegram import Hang, LostAnswer, Refuse, Slow, TelegramServer, TooMany
+from tests.servers.telegram import Hang, LostAnswer, Refuse, ServerError, Slow, TelegramServer, TooMany
 from tests.waiting import until
 
 SYNC = ["redis.Redis", "inturn.sync on Redis", "InTurn on Redis, from threads", "inturn.sync on SQLite"]
@@ -411,12 +412,36 @@ async def test_a_function_of_ones_own_that_does_not_wait_has_sent(on_redis: Pair
 
 
 async def test_a_text_whose_answer_was_lost_is_marked_since_it_may_have_gone_out(
-    telegram: TelegramServer, bot: Bot, on_redis: Pair, chat_id: int
+    telegram: TelegramServer, bot: Bot, on_redis: Pair, chat_id: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     telegram.will("sendMessage", do=LostAnswer(), times=2)
+    assert await on_redis.send(send_ai_response_safe, chat_id, "hello", bot)
+    assert not await on_redis.send(send_ai_response_safe, chat_id, "hello", bot)
+    assert telegram.texts(chat_id) == ["hello", "hello"], "as often as a reply may be sent"
+    told = [message for _, message in lines(caplog)]
+    assert f"user {chat_id}: the message may or may not have been sent: no answer to any part: 1" in told
+    assert f"Successfully sent message to user {chat_id}" not in told
+
+
+async def test_what_may_have_gone_out_is_never_sent_again_with_a_fallback(
+    telegram: TelegramServer, bot: Bot, on_redis: Pair, chat_id: int
+) -> None:
+    telegram.will("sendMessage", do=LostAnswer())
     assert await on_redis.send(send_ai_response_safe_with_fallback, chat_id, "hello", bot)
     assert not await on_redis.send(send_ai_response_safe_with_fallback, chat_id, "hello", bot)
-    assert telegram.texts(chat_id) == ["hello", "hello"], "as often as a reply may be sent"
+    assert telegram.texts(chat_id) == ["hello"]
+
+
+@pytest.mark.parametrize("is_html", [True, False])
+async def test_a_text_that_telegram_failed_to_take_is_not_marked(
+    telegram: TelegramServer, bot: Bot, on_redis: Pair, chat_id: int, is_html: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    telegram.will("sendMessage", do=ServerError(html=is_html), times=2)
+    assert await on_redis.send(send_ai_response_safe, chat_id, "hello", bot) is False
+    assert lines(caplog)[-1][1].startswith(f"Error sending message to user {chat_id}: ")
+    assert telegram.texts(chat_id) == []
+    assert await on_redis.send(send_ai_response_safe, chat_id, "hello", bot), "it was no duplicate"
+    assert telegram.texts(chat_id) == ["hello"]
 
 
 async def test_a_429_that_is_too_long_to_wait_for_is_a_failure(
@@ -523,6 +548,41 @@ async def test_the_lock_lives_as_long_as_a_slow_send(
         assert not await pair.is_locked(chat_id)
     assert set(times) == {life_s}
     assert counts() == {"sent": 1, **HELD}, "it did not expire"
+
+
+async def test_one_extension_that_hangs_does_not_lose_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a connection that has died without a word, to a store that is well."""
+    monkeypatch.setattr(safe_send, "MIN_EXTEND_S", 0.0)
+
+    class Locks:
+        def __init__(self) -> None:
+            self.lives_until = 0.0
+            self.extended = 0
+
+        async def acquire_lock(self, name: str, life_s: float) -> str:
+            self.lives_until = clock.now() + life_s
+            return "id"
+
+        async def extend_lock(self, name: str, lock_id: str, life_s: float) -> bool:
+            self.extended += 1
+            if self.extended == 1:
+                await asyncio.Event().wait()
+            is_ours = clock.now() < self.lives_until
+            self.lives_until = clock.now() + life_s
+            return is_ours
+
+        async def release_lock(self, name: str, lock_id: str) -> bool:
+            return clock.now() < self.lives_until
+
+    locks = Locks()
+
+    async def send(*_: Any) -> None:
+        began = locks.lives_until
+        await until(lambda: locks.extended == 2)
+        assert clock.now() < began, "there was time for a second one"
+        assert locks.lives_until > began
+
+    assert await send_ai_response_safe(1, "hello", "bot", None, locks, None, 3.0, send=send)
 
 
 async def test_a_lock_that_is_lost_while_its_holder_sends_is_counted(
@@ -672,16 +732,66 @@ async def test_a_lock_of_somebodys_own_may_raise_what_it_likes(
         def acquire_lock(self, name: str, timeout: int) -> str | None:
             raise OSError("no route to host")
 
+        def release_lock(self, name: str, lock_id: str) -> bool:
+            raise AssertionError("it was never had")
+
     broken = Pair(Broken(), None)
     assert await broken.send(send_ai_response_safe, chat_id, "hello", bot) is False
     assert ("WARNING", f"Failed to acquire lock for user {chat_id}") in lines(caplog)
     assert "no route to host" in caplog.text
     caplog.clear()
-    broken = Pair(Broken(), object())  # nor is a memory asked that is likely on the same store
+    broken = Pair(Broken(), NeverAsked())  # nor is a memory asked that is likely on the same store
     assert await broken.send(send_ai_response_safe_with_fallback, chat_id, "hello", bot) is True
     fell_back = "Distributed locking failed, falling back to direct send: no route to host"
     assert lines(caplog)[0] == ("WARNING", fell_back)
     assert telegram.texts(chat_id) == ["hello"]
+
+
+class NeverAsked:
+    def generate_message_id(self, user_id: int, text: str) -> str:
+        raise AssertionError("nobody should ask")
+
+    is_duplicate = mark_as_processed = generate_message_id
+
+
+@pytest.mark.parametrize(
+    ("error", "is_away"),
+    [
+        (redis.exceptions.ConnectionError("refused"), True),
+        (TimeoutError("too long"), True),
+        (TypeError("takes 2 positional arguments"), False),
+        (RuntimeError("is bound to a different event loop"), False),
+    ],
+)
+async def test_only_a_store_that_is_away_is_gone_around(
+    telegram: TelegramServer, bot: Bot, chat_id: int, counts: Counts, error: Exception, is_away: bool
+) -> None:
+    class Broken:
+        async def acquire_lock(self, name: str, timeout: int) -> str | None:
+            raise error
+
+        async def release_lock(self, name: str, lock_id: str) -> bool:
+            return True
+
+    broken = Pair(Broken(), None)
+    assert await broken.send(send_ai_response_safe_with_fallback, chat_id, "hello", bot) is is_away
+    assert telegram.texts(chat_id) == ["hello"] * is_away
+    assert counts().get("send_fallbacks", 0) == is_away
+
+
+async def test_an_async_client_of_another_loop_is_told_in_a_sentence(
+    redis_url: str, bot: Bot, chat_id: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with redis.asyncio.Redis.from_url(redis_url) as client:
+        await client.ping()
+
+        async def elsewhere(*_: object) -> None:
+            raise RuntimeError("<asyncio.locks.Lock object> is bound to a different event loop")
+
+        monkeypatch.setattr(client, "execute_command", elsewhere)
+        pair = Pair(AsyncDistributedLockManager(client), None)
+        assert await pair.send(send_ai_response_safe_with_fallback, chat_id, "hello", bot) is False
+    assert "this redis.asyncio client is in use on another event loop: make one on each" in caplog.text
 
 
 async def test_a_memory_of_somebodys_own_may_raise_what_it_likes(

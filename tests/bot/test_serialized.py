@@ -21,6 +21,7 @@ from celery import Celery
 from celery.app.trace import build_tracer
 from celery.signals import worker_process_shutdown
 
+from inturn.bot import serialized as serialized_module
 from inturn.bot.serialized import revoke, serialized
 from inturn.errors import (
     ArgumentError,
@@ -393,6 +394,44 @@ def test_a_body_that_raised_is_not_remembered(eager: Celery, sqlite_url: str) ->
     assert runs == ["o1"] * 3
 
 
+def test_two_tasks_with_the_same_id_of_their_own_both_run(eager: Celery, sqlite_url: str) -> None:
+    ran: list[str] = []
+
+    @eager.task  # type: ignore[untyped-decorator]
+    @serialized(key="user:{user_id}", message_id="{order_id}", url=sqlite_url)
+    def charge(user_id: int, order_id: str) -> str:
+        ran.append("charged")
+        return "charged"
+
+    @eager.task  # type: ignore[untyped-decorator]
+    @serialized(key="user:{user_id}", message_id="{order_id}", url=sqlite_url)
+    def refund(user_id: int, order_id: str) -> str:
+        ran.append("refunded")
+        return "refunded"
+
+    for _ in range(2):
+        assert charge.delay(1, "o-1").get() == "charged"
+        assert refund.delay(1, "o-1").get() == "refunded"
+    assert ran == ["charged", "refunded"]
+    with InTurn(sqlite_url) as app, app.turn("user:1", message_id="o-1"):
+        """Somebody else's id."""
+
+
+def test_the_module_of_a_program_has_the_name_that_its_workers_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", "/srv/shop/tasks.py", raising=False)
+
+    def charge() -> None: ...
+
+    charge.__qualname__, charge.__module__ = "charge", "__main__"
+    assert serialized_module._scope_of(charge) == "tasks.charge"
+
+
+@pytest.mark.parametrize("task_id", [None, ""])
+def test_nothing_can_be_revoked_without_an_id(sqlite_url: str, task_id: Any) -> None:
+    with pytest.raises(ArgumentError, match="task_id"):
+        revoke(task_id, key="user:1", url=sqlite_url)
+
+
 def test_what_a_busy_lane_does_can_be_chosen(eager: Celery, sqlite_url: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "inturn.celery")
     runs: list[int] = []
@@ -520,7 +559,7 @@ def plain(user_id: int) -> None: ...
         ({"key": "user:{}"}, plain, ArgumentError, "write plain names in braces"),
         ({"key": ""}, plain, ArgumentTypeError, "must be a template"),
         ({"busy": "queue"}, plain, ArgumentError, "must be one of 'retry', 'wait', 'drop', 'reject'"),
-        ({"wait": -1}, plain, ArgumentError, "must be greater than 0"),
+        ({"wait": -1}, plain, ArgumentError, "must be 0 seconds or more"),
         ({"dedup_window": 0}, plain, ArgumentError, "dedup_window"),
     ],
 )

@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 from aiogram import Bot
 from aiogram.client.default import DefaultBotProperties
+from aiogram.client.session.aiohttp import AiohttpSession
 from aiogram.client.telegram import TelegramAPIServer
 from aiogram.enums import ParseMode
 from pydantic import SecretStr
@@ -34,6 +35,7 @@ from tests.servers.telegram import (
     Migrate,
     Refuse,
     ServerError,
+    Slow,
     TelegramServer,
     TooMany,
 )
@@ -77,6 +79,7 @@ REFUSED = [
     (Refuse(413, "Request Entity Too Large"), Unsendable, None),
     (ServerError(html=False), PerhapsSent, None),
     (ServerError(html=True), PerhapsSent, None),
+    (ServerError(500, html=False), PerhapsSent, None),
     (Dropped(), PerhapsSent, None),
     (LostAnswer(), PerhapsSent, None),
     (BadResult(), PerhapsSent, None),
@@ -91,6 +94,7 @@ async def test_an_error_says_whether_the_part_was_sent(
     with pytest.raises(error) as caught:
         await TelegramChat(bot).send_part(ANN, Part("hello"))
     assert getattr(caught.value, "after", None) == after
+    assert getattr(caught.value, "has_failed", False) == isinstance(fault, ServerError)
     assert telegram.counts["sendMessage"] == 1
 
 
@@ -173,8 +177,12 @@ async def test_words_go_without_their_entities_if_telegram_cannot_read_those(
     telegram.will("sendMessage", do=CannotParse())
     await TelegramChat(bot).send_part(ANN, Part("hello", (Entity("bold", 0, 5),)))
     await TelegramChat(bot).send_part(ANN, Part("hello", (Entity("bold", 4, 5),)))  # it ends after the text
-    assert [(sent.text, sent.entities) for sent in telegram.sent] == [("hello", []), ("hello", [])]
-    assert caplog.text.count("Telegram refused the entities of a part") == 2
+    telegram.will("sendMessage", do=CannotParse())
+    await TelegramChat(bot).send_part(ANN, Part("this one", (Entity("text_link", 0, 4, "https://a.b/c"),)))
+    assert [(sent.text, sent.entities) for sent in telegram.sent] == [
+        ("hello", []), ("hello", []), ("this (https://a.b/c) one", []),
+    ]  # fmt: skip
+    assert caplog.text.count("Telegram refused the entities of a part") == 3
 
 
 async def test_a_refusal_of_plain_words_for_their_entities_is_not_repeated(telegram: TelegramServer, bot: Bot) -> None:
@@ -201,6 +209,29 @@ async def test_a_typing_sign_that_is_too_many_says_for_how_long(telegram: Telegr
     assert caught.value.after == 30.0
     await TelegramChat(bot).show_typing(ANN)
     assert [(each.chat_id, each.action) for each in telegram.actions] == [(ANN, "typing")]
+
+
+@pytest.mark.parametrize("fault", [ServerError(), ServerError(html=False), Dropped()])
+async def test_a_typing_sign_says_whether_telegram_is_there(telegram: TelegramServer, bot: Bot, fault: Fault) -> None:
+    telegram.will("sendChatAction", do=fault)
+    with pytest.raises(NotSent) as caught:
+        await TelegramChat(bot).show_typing(ANN)
+    assert caught.value.after is None
+
+
+async def test_all_who_send_by_a_bot_share_its_connections(telegram: TelegramServer) -> None:
+    """A part that waited for a connection would wait within its own time, and be in doubt without ever being sent."""
+    gate = asyncio.Event()
+    session = AiohttpSession(limit=10, api=TelegramAPIServer.from_base(telegram.url))
+    async with Bot(TOKEN, session=session) as bot:
+        telegram.will("sendMessage", do=Slow(gate), times=20)
+        sending = [asyncio.create_task(TelegramChat(bot).send_part(ANN, Part(f"{number}"))) for number in range(20)]
+        await telegram.until(lambda: telegram.counts["sendMessage"] == 7)
+        await TelegramChat(bot).show_typing(ANN)  # there is room for signs
+        assert telegram.counts["sendMessage"] == 7
+        gate.set()
+        await asyncio.gather(*sending)
+    assert len(telegram.texts(ANN)) == 20
 
 
 async def test_a_cancelled_part_is_cancelled_and_no_error_of_the_chat(telegram: TelegramServer, bot: Bot) -> None:
@@ -239,6 +270,8 @@ async def test_any_object_that_has_send_message_is_a_bot(bot: Bot) -> None:
     assert isinstance(chat_of(mock), PlainBot)
     assert await chat_of(mock).send_part(ANN, Part("hello")) == 12
     mock.send_message.assert_awaited_once_with(chat_id=ANN, text="hello")
+    await chat_of(mock).send_part(ANN, split("[this](https://a.b/c)")[0])
+    mock.send_message.assert_awaited_with(chat_id=ANN, text="this (https://a.b/c)")
     await chat_of(mock).show_typing(ANN)
     mock.send_chat_action.assert_awaited_once_with(chat_id=ANN, action="typing")
     await chat_of(object()).show_typing(ANN)  # one that cannot show it

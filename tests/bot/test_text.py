@@ -119,6 +119,15 @@ def test_a_dictionary_for_telegram_has_only_what_is_set() -> None:
     assert Entity("pre", 0, 1, language="py").as_dict() == {"type": "pre", "offset": 0, "length": 1, "language": "py"}
 
 
+def test_where_entities_cannot_be_sent_links_keep_their_addresses() -> None:
+    (part,) = split("😀 read [the *manual*](https://a.b/c), [this](http://d.e) and [http://f.g](http://f.g)")
+    assert part.in_plain_text() == "😀 read the manual (https://a.b/c), this (http://d.e) and http://f.g"
+    (part,) = split(f"[far away](https://a.b/{'x' * 200}) {'y' * 3900} [near](http://a.b)")
+    assert len(part.in_plain_text()) <= 4096
+    assert part.in_plain_text().endswith("near (http://a.b)")
+    assert part.in_plain_text().startswith("far away yyy"), "for this one there is no room"
+
+
 def test_a_part_travels_as_json() -> None:
     adapter = TypeAdapter(list[Part])
     parts = split("**a** [b](http://c.d)\n\n```py\ne\n```")
@@ -366,6 +375,18 @@ def test_neither_a_word_nor_an_entity_that_fits_is_cut(pieces: list[tuple[str, s
 def test_the_work_grows_with_the_length_of_the_answer_and_no_faster(unit: str) -> None:
     """Sixteen times the text: linear work takes sixteen times as long, quadratic work 256 times."""
     assert min(growth(unit) for _ in range(2)) < 64
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("*_", "_*"), ("**~~", "~~**"), ("[*", "*](http://a)")])
+def test_markup_in_markup_is_no_more_work_than_markup_beside_markup(opening: str, closing: str) -> None:
+    def nested(length: int) -> str:
+        times = length // (len(opening) + len(closing))
+        return opening * times + "a" + closing * times
+
+    def growth_of_nested() -> float:
+        return cpu_seconds(nested(64_000)) / max(cpu_seconds(nested(4_000)), 0.0005)
+
+    assert min(growth_of_nested() for _ in range(2)) < 64
 
 
 def growth(unit: str) -> float:

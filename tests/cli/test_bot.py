@@ -92,6 +92,19 @@ def test_without_a_token_it_says_so_and_names_the_console(
     assert "inturn bot --console" in told
 
 
+def test_the_console_has_no_webhook(capsys: Captured) -> None:
+    assert main(["bot", "--console", "--delete-webhook"]) == 2
+    assert "--delete-webhook: has nothing to do with --console" in one_sentence(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("closed", ["stdin", "stdout"])
+def test_a_console_without_input_or_output_ends_in_silence(tmp_path: Path, closed: str) -> None:
+    redirected = "<&-" if closed == "stdin" else "</dev/null >&-"
+    command = ["sh", "-c", f'exec "$@" {redirected}', "sh", *CONSOLE, "--url", f"sqlite:///{tmp_path}/x.db"]
+    ended = subprocess.run(command, env=os.environ | QUICK, capture_output=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
 def test_a_token_of_another_shape_is_told_without_showing_it(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INTURN_BOT_TOKEN", "hunter2")
     assert main(["bot"]) == 2

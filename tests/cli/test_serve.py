@@ -108,7 +108,7 @@ def test_a_port_in_use_is_told_in_one_sentence(capsys: Captured) -> None:
         (["--host", "no such host"], "--host no such host: must be an address"),
         (["--url", "redis:hunter2"], "must be a URL"),
         (["--workflows", "/nowhere.yaml"], "/nowhere.yaml: there is no such file or folder"),
-        (["--grace", "-1"], "grace=-1.0: must be greater than 0"),
+        (["--grace", "-1"], "grace=-1.0: must be 0 seconds or more"),
         (["--namespace", "a b"], "--namespace a b: must be"),
         (["--concurrency", "0"], "--concurrency 0: must be a whole number from 1 to 1000"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable
 from itertools import count
@@ -125,6 +126,33 @@ async def test_a_synchronous_lock_runs_beside_the_loop() -> None:
         lock.goes_on.set()
         await calling
     assert threading.get_ident() not in lock.threads
+
+
+async def test_locks_that_hang_keep_no_thread_from_anybody_else() -> None:
+    """Neither from asyncio, which looks up addresses in its own, nor from who has a lock to extend or release."""
+    hangs, works = Held(), Held()
+    lock_id = await brought(works).take(0)
+    assert lock_id
+    hangs.goes_on.clear()
+    asking = [asyncio.create_task(brought(hangs).take(0)) for _ in range(brought_lock.MAX_THREADS + 8)]
+    try:
+        await until(lambda: len(hangs.lives) == brought_lock.MAX_THREADS)
+        assert await asyncio.wait_for(asyncio.to_thread(int, "1"), 20) == 1
+        assert await asyncio.wait_for(brought(works).extend(lock_id, 1), 20)
+        assert await asyncio.wait_for(brought(works).release(lock_id), 20)
+    finally:
+        hangs.goes_on.set()
+        await asyncio.gather(*asking)
+
+
+def test_a_fork_has_threads_of_its_own() -> None:
+    lock = Held()
+    assert asyncio.run(brought(lock).take(0))
+    child = os.fork()
+    if child == 0:
+        taken = asyncio.run(asyncio.wait_for(brought(Held()).take(0), 20))
+        os._exit(0 if taken else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -214,7 +214,7 @@ async def test_a_turn_that_was_cleared_away_cannot_commit(app: InTurn, other: In
         ({"key": 7}, TypeError, "key=7: must be text"),
         ({"message_id": ""}, ValueError, "message_id='': must not be empty"),
         ({"busy": "drop"}, ValueError, "busy='drop': must be one of 'wait', 'queue', 'reject'"),
-        ({"wait": -1}, ValueError, "wait=-1: must be greater"),
+        ({"wait": -1}, ValueError, "wait=-1: must be 0 seconds or more"),
         ({"ttl": 0}, ValueError, "ttl=0"),
         ({"time_limit": float("nan")}, ValueError, "time_limit=nan"),
         ({"state_ttl": "1"}, TypeError, "state_ttl='1'"),

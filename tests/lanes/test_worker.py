@@ -240,7 +240,7 @@ async def test_running_without_a_handler_is_refused(app: InTurn) -> None:
     [
         ({"concurrency": 0}, ValueError, "concurrency=0: must be between 1 and 10000"),
         ({"concurrency": "4"}, TypeError, "concurrency='4': must be a whole number"),
-        ({"grace": -1}, ValueError, "grace=-1: must be greater"),
+        ({"grace": -1}, ValueError, "grace=-1: must be 0 seconds or more"),
         ({"grace": None}, TypeError, "grace=None: must be a number of seconds"),
     ],
 )

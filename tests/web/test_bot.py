@@ -207,7 +207,7 @@ async def test_with_a_key_another_method_is_told_that_it_is_none(sqlite_url: str
         problem(answer, 405, "method-not-allowed")
 
 
-@pytest.mark.parametrize("path", ["/metrics", "/api/v1/workflows", "/api/v1/visitors/ada/messages"])
+@pytest.mark.parametrize("path", ["/metrics", "/api/v1/health"])
 async def test_an_address_that_is_the_path_of_another_route_does_not_open_that(
     sqlite_url: str, telegram: TelegramServer, path: str
 ) -> None:
@@ -215,6 +215,14 @@ async def test_an_address_that_is_the_path_of_another_route_does_not_open_that(
         for method in ("GET", "POST", "PUT"):
             answer = await server.client.request(method, path, json={"text": "x"})
             assert answer.status_code == 401, (method, answer.text)
+
+
+@pytest.mark.parametrize("path", ["/api/v1/visitors/ada/messages", "/api/v1/workflows/onboarding/turns"])
+async def test_an_address_at_which_another_route_takes_posts_is_refused_at_once(
+    sqlite_url: str, telegram: TelegramServer, path: str
+) -> None:
+    with pytest.raises(SettingsError, match=f"INTURN_BOT_WEBHOOK_URL: the path {path} is another route"):
+        make_app(settings_of(sqlite_url, telegram, bot_webhook_url=f"{PUBLIC}{path}"))
 
 
 async def test_it_is_in_no_description(sqlite_url: str, telegram: TelegramServer) -> None:

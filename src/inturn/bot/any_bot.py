@@ -10,16 +10,16 @@ from inturn.bot.text import Part
 
 
 class PlainBot:
-    """A chat over an object that has `send_message(chat_id=…, text=…)`, such as the bot of another library. It tells
-    errors apart no further: whatever is raised may have happened after the message was taken. The bot may be
-    synchronous, and then it blocks the loop.
+    """A chat over an object that has `send_message(chat_id=…, text=…)`, such as the bot of another library. It sends
+    plain text, and tells errors apart no further: whatever is raised may have happened after the message was taken. The
+    bot may be synchronous, and then it blocks the loop.
     """
 
     def __init__(self, bot: Any) -> None:
         self._bot = bot
 
     async def send_part(self, chat_id: int | str, part: Part) -> int | None:
-        sent = self._bot.send_message(chat_id=chat_id, text=part.text)
+        sent = self._bot.send_message(chat_id=chat_id, text=part.in_plain_text())
         if inspect.isawaitable(sent):
             sent = await sent
         found = getattr(sent, "message_id", None)

@@ -31,7 +31,7 @@ from inturn.bot.cadence import Cadence, due_at
 from inturn.bot.conversation import INSTRUCTIONS, Assemble, Burst, Memory, Question, Texts, assemble, read_burst
 from inturn.bot.courier import READING_PACE, Pace
 from inturn.bot.delivery_lane import DELIVER, OUTCOME, Delivery, DeliveryLane, Outcome
-from inturn.bot.safe_send import make_managers
+from inturn.bot.safe_send import make_managers, must_be_managers
 from inturn.bot.text import split
 from inturn.bot.typing_indicator import TypingIndicatorManager
 from inturn.bot.updates import Heard, Unreadable, parked, read_update
@@ -62,7 +62,10 @@ MAX_WAITING = 1000
 """Messages of one user that wait. Nobody can read more, and one who floods the bot must not hold up the others."""
 MAX_PROACTIVE = 100
 """Beyond this nobody can have more proactive messages put in: the lane must have room for what the user writes."""
-MAX_ANSWER, MAX_REMEMBERED = 30_000, 20_000
+MAX_ANSWER, MAX_FIRST, MAX_REMEMBERED = 30_000, 10_000, 20_000
+"""Characters: of an answer, of what the bot writes first, and of a question that a `Memory` is told."""
+MAX_ENTITIES = 1200
+"""An answer with more of them is sent as it was written."""
 LONG_WORDS, MANY = 30, 8
 ON_ITS_WAY = "delivery "
 MOVED = "+moved"
@@ -128,6 +131,19 @@ def _moved(message_id: str) -> str:
     return f"{first}{MOVED}{times + 1}"
 
 
+def _to_write_first(user_id: Any, text: Any) -> Written:
+    if not isinstance(user_id, int) or isinstance(user_id, bool):
+        raise ArgumentTypeError("user_id", f"must be an int, not {type(user_id).__name__}", user_id)
+    text = "" if text is None else text
+    if not isinstance(text, str):
+        raise ArgumentTypeError("text", f"must be a str, not {type(text).__name__}", text)
+    if len(text) > MAX_FIRST:
+        raise ArgumentError("text", f"must have at most {MAX_FIRST} characters, not {len(text)}")
+    if text and not split(text):
+        raise ArgumentError("text", "has nothing to see in it", text)
+    return Written(user_id=user_id, text=text)
+
+
 def _is_pace(pace: object) -> bool:
     match pace:
         case (int() | float() as slow, int() | float() as fast):
@@ -163,6 +179,7 @@ class CompanionBot:
         self.memory = memory
         self.typing_manager = typing_manager or TypingIndicatorManager()
         self._assemble = assemble
+        must_be_managers(lock_manager, dedup_manager)
         self._managers = make_managers(app)
         self.lock_manager = lock_manager or self._managers.lock_manager
         self.dedup_manager = dedup_manager or self._managers.dedup_manager
@@ -226,15 +243,16 @@ class CompanionBot:
         metrics.bot_updates.labels("duplicate" if receipt.is_duplicate else "accepted").inc()
         return receipt
 
-    async def say(self, user_id: int, text: str = "", *, message_id: object | None = None) -> Receipt:
+    async def say(self, user_id: int, text: str | None = None, *, message_id: object | None = None) -> Receipt:
         """Write to a user first, as soon as no message of theirs waits and their quiet hours are over. Without a text
         the agent finds one. A text that they were sent a short while ago is skipped.
 
         Raises `MailboxFull` if too many messages of this user wait.
         """
+        written = _to_write_first(user_id, text)
         if message_id is not None:
             template.message_id(f"{template.message_id(message_id)}{MOVED}{MAX_MOVES}")
-        return await self.app.submit(PROACTIVE, Written(user_id=user_id, text=text), message_id=message_id)
+        return await self.app.submit(PROACTIVE, written, message_id=message_id)
 
     async def outcome_of(self, receipt: Receipt, timeout: arguments.Seconds | None = None) -> str:
         """What became of what `say` was told to write: `sent`, `duplicate`, `quiet` (it follows after the quiet hours),
@@ -283,8 +301,6 @@ class CompanionBot:
     async def _on_message(self, turn: Turn[User]) -> None:
         user, first = turn.state, turn.messages[0].body
         burst = read_burst([message.body for message in turn.messages], user, self.options.texts)
-        if burst.is_from_user:
-            user.heard_from()
         if burst.is_reset and self.memory is not None:
             turn.send(REMEMBER, {"user_id": first.user_id, "forget": True})
         replies = list(burst.replies)
@@ -295,7 +311,7 @@ class CompanionBot:
                 if self.memory is not None:
                     text = storable.text(burst.text, MAX_REMEMBERED)
                     turn.send(REMEMBER, {"user_id": first.user_id, "text": text, "answer": answer})
-                user.add([Line(role="assistant", text=answer)], self.options.history)
+                user.add([Line(role="assistant", text=answer)], self._kept(burst))
             replies.append(answer or self.options.texts.failure)
         for number, text in enumerate(replies):
             self._send(turn, first.user_id, text, f"{turn.fence}.{number}")
@@ -304,8 +320,8 @@ class CompanionBot:
 
     async def _answer(self, user_id: int, user: User, burst: Burst) -> str:
         """Returns '' if the agent has no answer. The user's words are in the history in any case."""
-        question = await self._question(user_id, user, burst.text)
-        user.add(burst.lines, self.options.history)
+        question = await self._question(user_id, user, burst.text, knows_nothing=burst.is_reset)
+        user.add(burst.lines, self._kept(burst))
         try:
             answer = await self._ask_agent(question)
         except AgentError as error:
@@ -314,16 +330,29 @@ class CompanionBot:
         user.memory = question.memory
         return answer
 
-    async def _question(self, user_id: int, user: User, text: str) -> Ask:
-        recalled = await self.memory.recall(user_id, text) if self.memory is not None else ""
+    def _kept(self, burst: Burst) -> int:
+        """How many lines of history are kept: all that is being answered is among them."""
+        return max(self.options.history, len(burst.lines) + 1) if self.options.history else 0
+
+    async def _question(self, user_id: int, user: User, text: str, *, knows_nothing: bool = False) -> Ask:
+        recalled = ""
+        if self.memory is not None and not knows_nothing and await self._has_forgotten(user_id, user):
+            recalled = await self.memory.recall(user_id, text)
         return self._assemble(
             Question(user_id, user.name, text, user.said(), recalled, self.options.instructions, deepcopy(user.memory))
         )
 
-    async def _ask_agent(self, question: Ask) -> str:
+    async def _has_forgotten(self, user_id: int, user: User) -> bool:
+        """Whether the memory is done with the last `/reset`: until then it still knows what the user took back."""
+        if user.is_forgetting:
+            lane = await self.app.lanes.inspect(template.lane_of_send(f"user:{user_id}", REMEMBER), limit=1)
+            user.is_forgetting = bool(lane.running or lane.messages or lane.delayed)
+        return not user.is_forgetting
+
+    async def _ask_agent(self, question: Ask, most: int = MAX_ANSWER) -> str:
         """In a task of its own: an agent that cancels its task, or does not stop, must not do that to the turn."""
         limit_s = arguments.seconds(self.options.agent_timeout, "agent_timeout")
-        asking = asyncio.create_task(self._words_of_agent(question))
+        asking = asyncio.create_task(self._words_of_agent(question, most))
         asking.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody may be there to hear it
         ours = asyncio.current_task()
         assert ours is not None, "a turn runs in a task"
@@ -345,9 +374,9 @@ class CompanionBot:
             raise AgentError(self.agent.name, "said nothing that can be seen")
         return answer
 
-    async def _words_of_agent(self, question: Ask) -> str:
+    async def _words_of_agent(self, question: Ask, most: int) -> str:
         try:
-            return await words_of(self.agent, question, MAX_ANSWER)
+            return await words_of(self.agent, question, most)
         except SystemExit as error:  # it would end the event loop, and with it the bot
             raise AgentError(self.agent.name, f"wanted to end the process ({error})") from error
 
@@ -364,11 +393,17 @@ class CompanionBot:
                 self._send(turn, heard.user_id, self.options.texts.failure, f"{turn.fence}.dead")
             self._schedule(turn, heard.user_id)
 
-    def _send(self, turn: Turn[User], user_id: int, text: str, name: str, **more: Any) -> str:
+    def _send(
+        self, turn: Turn[User], user_id: int, text: str, name: str, *, is_proactive: bool = False, **more: Any
+    ) -> str:
         """With the commit of this turn, or not at all. Returns the id of the delivery."""
+        chat_id, parts = turn.state.chat_id or user_id, split(text)
+        if sum(len(part.entities) for part in parts) > MAX_ENTITIES:  # the store would refuse so large a message
+            parts = split(text, is_markdown=False)
         delivery = Delivery(
-            id=f"{user_id}.{name}", user_id=user_id, chat_id=turn.state.chat_id or user_id, parts=split(text),
-            text=text, epoch=turn.state.epoch, **more,
+            id=f"{user_id}.{name}", user_id=user_id, chat_id=chat_id, parts=parts,
+            text_id=self.dedup_manager.generate_message_id(chat_id, text), text=text if is_proactive else "",
+            is_proactive=is_proactive, epoch=turn.state.epoch, **more,
         )  # fmt: skip
         turn.send(DELIVER, delivery, message_id=delivery.id)
         return delivery.id
@@ -448,7 +483,7 @@ class CompanionBot:
         """Asks the agent for a text. Returns '' if the user writes meanwhile: their message goes first."""
         question = await self._question(user_id, turn.state, "")
         chat_id = turn.state.chat_id or user_id
-        asking = asyncio.ensure_future(self._ask_agent(question))
+        asking = asyncio.ensure_future(self._ask_agent(question, MAX_FIRST))
         self.typing_manager.start_typing(chat_id, self.chat)
         try:
             while True:
@@ -470,6 +505,8 @@ class CompanionBot:
     async def _on_outcome(self, turn: Turn[User]) -> None:
         """What became of a delivery: it moves the cadence, unless the user has written since."""
         user, outcome = turn.state, turn.body
+        if outcome.text:
+            user.take_back(outcome.text)
         if outcome.result == "quiet":
             self._move(turn, outcome)
             return
@@ -486,7 +523,6 @@ class CompanionBot:
     def _move(self, turn: Turn[User], outcome: Outcome) -> None:
         """It was on its way for so long that quiet hours began: it is as if it had not been written yet."""
         user = turn.state
-        user.take_back(outcome.text)
         if not outcome.is_cadence:
             written = Written(user_id=outcome.user_id, text=outcome.text)
             turn.send(PROACTIVE, written, key=turn.key, message_id=outcome.again)

@@ -111,7 +111,7 @@ async def _close(companion: CompanionBot) -> None:
 @shared_task(  # type: ignore[untyped-decorator]
     bind=True, name="inturn.bot.send_proactive_message", acks_late=True, reject_on_worker_lost=True
 )
-def send_proactive_message(self: Any, user_id: int, text: str = "") -> str:
+def send_proactive_message(self: Any, user_id: int, text: str | None = None) -> str:
     """Write to a user first; without a text the agent finds one. Returns what became of it: `sent`, `duplicate`,
     `quiet` (it follows after their quiet hours), `unreachable`, `superseded` (the user wrote meanwhile) or `failed`.
 
@@ -139,7 +139,9 @@ def send_proactive_message(self: Any, user_id: int, text: str = "") -> str:
     return result
 
 
-async def _say(companion: CompanionBot, user_id: int, text: str, task_id: str | None, hold_s: float | None) -> str:
+async def _say(
+    companion: CompanionBot, user_id: int, text: str | None, task_id: str | None, hold_s: float | None
+) -> str:
     receipt = await companion.say(user_id, text, message_id=task_id)
     work = OwnWork(companion.app.runtime)
     ends_at = None if hold_s is None else clock.now() + hold_s

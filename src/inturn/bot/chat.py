@@ -20,7 +20,13 @@ class NotSent(Exception):
 
 
 class PerhapsSent(Exception):
-    """It was on its way when the answer was lost."""
+    """It was on its way when the answer was lost. `has_failed`: there was an answer, and it says that something broke
+    over there, so most likely it was not taken.
+    """
+
+    def __init__(self, why: str, *, has_failed: bool = False) -> None:
+        super().__init__(why)
+        self.has_failed = has_failed
 
 
 class Unreachable(Exception):
@@ -37,5 +43,7 @@ class Chat(Protocol):
         ...
 
     async def show_typing(self, chat_id: int | str) -> None:
-        """Shows the typing sign for a few seconds. Raises `NotSent` if it must be left alone for a while."""
+        """Shows the typing sign for a few seconds. Raises `NotSent` if it must be left alone for a while, or if the
+        other side does not answer: the last try of a part in doubt waits until it does.
+        """
         ...

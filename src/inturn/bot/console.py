@@ -54,7 +54,7 @@ class ConsoleChat:
             self._write("     (typing …)\n")
 
 
-async def run_console(companion: CompanionBot, lines: TextIO, write: Callable[[str], None]) -> None:
+async def run_console(companion: CompanionBot, lines: TextIO | None, write: Callable[[str], None]) -> None:
     """Until `/quit`, or the end of the input: then what was written is answered first. One console at a time has it."""
     lock = companion.app.lock("console", ttl=HOLD_S, wait=HOLD_S + 1)
     if not await lock.acquire():
@@ -68,7 +68,7 @@ async def run_console(companion: CompanionBot, lines: TextIO, write: Callable[[s
             await lock.release()
 
 
-async def _talk(companion: CompanionBot, lines: TextIO, write: Callable[[str], None]) -> None:
+async def _talk(companion: CompanionBot, lines: TextIO | None, write: Callable[[str], None]) -> None:
     # ids must be new in every run: the store knows those of the last days
     numbers = itertools.count(time.time_ns() // 1000)
     async for line in _read(lines):
@@ -94,8 +94,12 @@ async def _until_idle(companion: CompanionBot) -> None:
         await asyncio.sleep(LOOK_S)
 
 
-async def _read(lines: TextIO) -> AsyncIterator[str]:
-    """Reads in a thread of its own, which ends with the process: nobody can interrupt a read from a terminal."""
+async def _read(lines: TextIO | None) -> AsyncIterator[str]:
+    """Reads in a thread of its own, which ends with the process: nobody can interrupt a read from a terminal. `None`:
+    this process has no input.
+    """
+    if lines is None:
+        return
     loop, queue = asyncio.get_running_loop(), asyncio.Queue[str]()
     if isinstance(lines, io.TextIOWrapper):
         lines.reconfigure(errors="replace")
@@ -105,7 +109,7 @@ async def _read(lines: TextIO) -> AsyncIterator[str]:
         while line:
             try:
                 line = lines.readline()
-            except OSError:  # the terminal is gone
+            except (OSError, ValueError):  # the terminal is gone, or the input was closed
                 line = ""
             try:
                 loop.call_soon_threadsafe(queue.put_nowait, line)
@@ -118,6 +122,8 @@ async def _read(lines: TextIO) -> AsyncIterator[str]:
 
 
 def to_stdout(text: str) -> None:
+    if sys.stdout is None:  # this process has no output
+        return
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
     sys.stdout.flush()

@@ -130,6 +130,7 @@ def read_burst(messages: Sequence[Heard], user: User, texts: Texts) -> Burst:
             continue  # an album comes photo by photo, and is answered once
         else:
             burst.is_from_user = True
+            user.heard_from()
             command = _COMMAND.fullmatch(heard.text.strip()) if heard.has_words else None
             if command is not None:
                 _obey(command[1].lower(), (command[2] or "").strip(), burst, user, texts)

@@ -2,12 +2,13 @@
 
 The journal knows a part before it is sent, and when it is answered, so after a crash it says which one is in doubt. A
 part that was certainly not sent is tried again in place, and holds back those behind it. One in doubt is sent again in
-a reply, and not in a proactive message; then the next part follows.
+a reply, once Telegram answers again, and not in a proactive message; then the next part follows.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import random
 from collections.abc import Sequence
@@ -34,11 +35,12 @@ Pace = tuple[float, float] | None
 
 class Journal(Protocol):
     """Where a delivery stands: `part` is the first that is not known to have gone out, `tries` how often it was sent
-    without an answer.
+    without an answer, `refused` how many parts before it were refused for good.
     """
 
     part: int
     tries: int
+    refused: int
 
     async def note(self, part: int, tries: int) -> None:
         """Remembers it, before anything else happens."""
@@ -48,14 +50,14 @@ class Journal(Protocol):
 class Memo:
     """A journal for a sender that nobody continues."""
 
-    part = tries = 0
+    part = tries = refused = 0
 
     async def note(self, part: int, tries: int) -> None:
         self.part, self.tries = part, tries
 
 
 class Delivered(NamedTuple):
-    """How many parts were sent, are in doubt, and were refused for good."""
+    """How many parts were sent, are in doubt, and were refused for good, since the delivery was taken up."""
 
     sent: int = 0
     in_doubt: int = 0
@@ -78,6 +80,7 @@ class Courier(NamedTuple):
             if journal.tries == 0:
                 await self._pause(parts, number)
             outcome = await self._send(number, parts[number], journal)
+            journal.refused += outcome == "refused"
             await journal.note(number + 1, 0)
             metrics.bot_parts.labels(outcome).inc()
             counts[outcome] += 1
@@ -94,8 +97,10 @@ class Courier(NamedTuple):
             await asyncio.sleep(pause_s)
 
     async def _send(self, number: int, part: Part, journal: Journal) -> str:
-        tries, refusals = journal.tries, 0
+        tries, refusals, has_failed = journal.tries, 0, False
         while tries < self.max_tries:
+            if tries:
+                await self._until_reached()
             await journal.note(number, tries + 1)
             try:
                 await self.chat.send_part(self.chat_id, part)
@@ -105,14 +110,25 @@ class Courier(NamedTuple):
                 refusals += 1
                 await self._wait(refusal, refusals)
             except PerhapsSent as doubt:
-                tries += 1
+                tries, has_failed = tries + 1, doubt.has_failed
                 log.warning("user %s: part %d may or may not have been sent: %s", self.chat_id, number + 1, doubt)
-                if tries < self.max_tries:
-                    await asyncio.sleep(DOUBT_PAUSE_S)
             except Unsendable as error:
                 log.error("user %s: part %d cannot be sent: %s", self.chat_id, number + 1, error)
                 return "refused"
-        return "in_doubt"
+        return "refused" if has_failed else "in_doubt"
+
+    async def _until_reached(self) -> None:
+        """A part in doubt has few tries, and none of them is for an outage. The typing sign costs nothing."""
+        await asyncio.sleep(DOUBT_PAUSE_S)
+        for refusals in itertools.count(1):
+            try:
+                await self.chat.show_typing(self.chat_id)
+            except NotSent as refusal:
+                await self._wait(refusal, refusals)
+                continue
+            except Exception as error:  # noqa: BLE001 - a sign that cannot be shown says nothing about parts
+                log.debug("user %s: no typing sign: %s", self.chat_id, error)
+            return
 
     async def _wait(self, refusal: NotSent, refusals: int) -> None:
         pause_s = FIRST_PAUSE_S * 2.0 ** (refusals - 1) if refusal.after is None else refusal.after
@@ -128,14 +144,26 @@ async def send_ai_response(chat_id: int | str, text: str, bot: Any, typing_manag
     """Send a text to a chat: split at blank lines, the first part at once, the others at reading pace.
 
     `bot`: an aiogram `Bot`, or any object with `send_message(chat_id=…, text=…)`. Raises `Unreachable` if the user
-    cannot be written to, `NotSent` if a part would have to wait for long, and `Unsendable` if no part can be sent.
-    A typing manager of another kind is left alone: only a `send=` of your own knows it.
+    cannot be written to, `NotSent` if a part would have to wait for long, `Unsendable` if no part can be sent, and
+    `PerhapsSent` if nobody knows of any part whether it was. A typing manager of another kind is left alone: only a
+    `send=` of your own knows it.
     """
+    await _send_text(chat_id, text, bot, typing_manager, max_tries=2)
+
+
+async def send_each_part_once(chat_id: int | str, text: str, bot: Any, typing_manager: Any = None) -> None:
+    """As `send_ai_response`; but a part that may have gone out is not sent again."""
+    await _send_text(chat_id, text, bot, typing_manager, max_tries=1)
+
+
+async def _send_text(chat_id: int | str, text: str, bot: Any, typing_manager: Any, max_tries: int) -> None:
     if typing_manager is not None and not isinstance(typing_manager, TypingIndicatorManager):
         kind = type(typing_manager).__name__
         log.warning("user %s: no typing sign: inturn's TypingIndicatorManager shows it, and this is %s", chat_id, kind)
         typing_manager = None
-    courier = Courier(chat_of(bot), chat_id, typing_manager)
+    courier = Courier(chat_of(bot), chat_id, typing_manager, max_tries=max_tries)
     delivered = await courier.deliver(split(text), Memo())
     if not delivered.sent and not delivered.in_doubt:
         raise Unsendable(f"nothing of this text can be sent: parts refused: {delivered.refused}")
+    if not delivered.sent:
+        raise PerhapsSent(f"no answer to any part: {delivered.in_doubt}")

@@ -36,6 +36,8 @@ ATTEMPTS, MAX_PAUSE_S = 1000, 120.0
 """The pauses between attempts grow by a second each, so that all of them together last longer than `GIVE_UP_S`."""
 
 Result = Literal["sent", "duplicate", "quiet", "unreachable", "failed"]
+UNTOLD: frozenset[Result] = frozenset({"duplicate", "quiet", "failed"})
+"""With these, no part has gone out."""
 
 
 class Delivery(BaseModel):
@@ -45,7 +47,10 @@ class Delivery(BaseModel):
     user_id: int
     chat_id: int
     parts: list[Part]
-    text: str
+    text_id: str
+    """By which the text is remembered as sent."""
+    text: str = ""
+    """Of a proactive message: it may have to come again."""
     is_proactive: bool = False
     is_cadence: bool = False
     epoch: int = 0
@@ -62,7 +67,7 @@ class Outcome(BaseModel):
     is_cadence: bool
     epoch: int
     text: str = ""
-    """What quiet hours have moved."""
+    """What the user was not told after all."""
     again: str = ""
 
 
@@ -73,6 +78,7 @@ class Entry(BaseModel):
     fence: int = 0
     part: int = 0
     tries: int = 0
+    refused: int = 0
     lock_id: str = ""
 
 
@@ -88,15 +94,15 @@ class LaneJournal:
         self._key = f"delivery:{chat_id}"
         self._delivery = delivery
         self._fence = fence
-        self.part = 0
-        self.tries = 0
+        self.part = self.tries = self.refused = 0
         self.lock_id = ""
         """The send lock that this delivery holds, perhaps since before a crash."""
 
     async def read(self) -> None:
         entry = await self._app.lanes.state(self._key, Entry)
         if entry is not None and entry.delivery == self._delivery:
-            self.part, self.tries, self.lock_id = entry.part, entry.tries, entry.lock_id
+            self.part, self.tries, self.refused = entry.part, entry.tries, entry.refused
+            self.lock_id = entry.lock_id
 
     @property
     def is_begun(self) -> bool:
@@ -110,7 +116,9 @@ class LaneJournal:
         """
         # until a part may have gone out, whoever has the lock releases it when it stops: nobody else may go on under it
         lock_id = self.lock_id if part or tries else ""
-        entry = Entry(delivery=self._delivery, fence=self._fence, part=part, tries=tries, lock_id=lock_id)
+        entry = Entry(
+            delivery=self._delivery, fence=self._fence, part=part, tries=tries, refused=self.refused, lock_id=lock_id
+        )  # fmt: skip
         while True:
             try:
                 is_ours = await self._write(entry)
@@ -176,13 +184,13 @@ class DeliveryLane:
             # whoever goes on has the same lock, so it is not ours to release.
             if is_over or not journal.is_begun:
                 await lock.release(journal.lock_id)
-        self._tell(turn, delivery, result)
+        self._tell(turn, delivery, result, is_untold=result in UNTOLD)
         return result
 
     async def _take(self, lock: SendLock, lock_id: str, pause_s: float) -> str:
         """The lock that this delivery had before it was cut off, if that is still its own; else a new one."""
         try:
-            if lock_id and await lock.lock.extend(lock_id, lock.life_s):
+            if lock_id and lock.lock.can_be_extended and await lock.lock.extend(lock_id, lock.life_s):
                 return lock_id
             taken = await lock.take(lock.life_s)
         except StoreUnavailable as error:
@@ -201,8 +209,7 @@ class DeliveryLane:
         chat_id = delivery.chat_id
         if delivery.is_proactive and not journal.is_begun and await self._is_quiet(delivery.user_id):
             return "quiet"
-        text_id = self._sent.manager.generate_message_id(chat_id, delivery.text)
-        if delivery.is_proactive and not journal.is_begun and await self._sent.has(text_id):
+        if delivery.is_proactive and not journal.is_begun and await self._sent.has(delivery.text_id):
             log.info("Skipping duplicate message for user %s", chat_id)
             metrics.safe_send_duplicates.inc()
             metrics.safe_sends.labels("duplicate").inc()
@@ -216,9 +223,9 @@ class DeliveryLane:
             log.error("Error sending message to user %s: %s", chat_id, error)
             metrics.safe_sends.labels("unreachable").inc()
             return "unreachable"
-        if delivered.refused == len(delivery.parts):
+        if journal.refused == len(delivery.parts):
             return self._failed(delivery)
-        await self._sent.mark(text_id)
+        await self._sent.mark(delivery.text_id)
         if delivered.in_doubt == len(delivery.parts):
             log.warning("user %s: the message may or may not have been sent", chat_id)
         else:
@@ -238,13 +245,13 @@ class DeliveryLane:
         metrics.safe_sends.labels("failed").inc()
         return "failed"
 
-    def _tell(self, turn: Turn[None], delivery: Delivery, result: Result) -> None:
+    def _tell(self, turn: Turn[None], delivery: Delivery, result: Result, *, is_untold: bool) -> None:
         if delivery.is_proactive or result == "unreachable":
             outcome = Outcome(
                 user_id=delivery.user_id, result=result, is_cadence=delivery.is_cadence, epoch=delivery.epoch,
-                text=delivery.text if result == "quiet" else "", again=delivery.again,
+                text=delivery.text if is_untold else "", again=delivery.again,
             )  # fmt: skip
             turn.send(OUTCOME, outcome, key=f"user:{delivery.user_id}")
 
     def _on_dead(self, turn: Turn[None], error: Exception) -> None:
-        self._tell(turn, turn.body, self._failed(turn.body))
+        self._tell(turn, turn.body, self._failed(turn.body), is_untold=False)  # parts of it may have gone out

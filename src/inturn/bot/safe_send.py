@@ -17,18 +17,21 @@ from typing import Any, NamedTuple
 
 from inturn import arguments, metrics
 from inturn.app import InTurn
-from inturn.bot.courier import send_ai_response
+from inturn.bot.chat import PerhapsSent
+from inturn.bot.courier import send_ai_response, send_each_part_once
 from inturn.compat.brought_lock import ANSWERS_WITHIN_S, BroughtLock, BroughtLocks, ask
 from inturn.compat.dedup import AsyncMessageDeduplicationManager
 from inturn.compat.managers import AsyncDistributedLockManager
 from inturn.compat.plain import kind_of
-from inturn.errors import ArgumentTypeError, LockTimeout, StoreUnavailable
+from inturn.errors import ArgumentTypeError, LockTimeout
 from inturn.settings import Settings
 from inturn.store import clock
 
 log = logging.getLogger("inturn.bot")
 
 LOCK_TIMEOUT_S = 30.0
+MIN_EXTEND_S = 1.0
+"""How long an extension of a lock with a short life may take."""
 
 Send = Callable[[Any, str, Any, Any], Any]
 """Takes chat_id, text, bot and typing_manager. Returns `False`, or raises, if the text was not sent. It may be
@@ -68,6 +71,19 @@ def make_managers(app: InTurn, settings: Settings | None = None) -> Managers:
     )
 
 
+def must_be_managers(lock_manager: Any, dedup_manager: Any) -> None:
+    """What is none is a mistake, and not a store that is away. `None` is none that is wanted."""
+    for field, manager, methods in (
+        ("lock_manager", lock_manager, ("acquire_lock", "release_lock")),
+        ("dedup_manager", dedup_manager, ("generate_message_id", "is_duplicate", "mark_as_processed")),
+    ):
+        if manager is None or all(callable(getattr(manager, method, None)) for method in methods):
+            continue
+        *first, last = methods
+        needs = f"must have {', '.join(first)} and {last}, as the {field} of make_managers() has"
+        raise ArgumentTypeError(field, f"{needs}; got {kind_of(manager)}")
+
+
 async def send_ai_response_safe(
     chat_id: int | str,
     text: str,
@@ -83,7 +99,8 @@ async def send_ai_response_safe(
     """Send a text to a user while nobody else does, unless it was sent before.
 
     Returns `True` if it was sent; `False` if it is a duplicate, if the lock was not to be had, or if sending failed.
-    The log and the metrics say which. Without managers it just sends.
+    The log and the metrics say which. If every answer was lost it counts as sent: better not at all than many times.
+    Without managers it just sends.
 
     Args:
         typing_manager: handed to `send`.
@@ -111,9 +128,9 @@ async def send_ai_response_safe_with_fallback(
 ) -> bool:
     """As `send_ai_response_safe`; but if the store of the lock is away, the text is sent without a lock.
 
-    That is logged and counted. What may have gone out already is never sent a second time.
+    That is logged and counted. What may have gone out already is never sent a second time: no part is, either.
     """
-    work = _Work(chat_id, text, bot, typing_manager, lock_manager, dedup_manager, send or send_ai_response)
+    work = _Work(chat_id, text, bot, typing_manager, lock_manager, dedup_manager, send or send_each_part_once)
     return await work.run(lock_timeout, wait, falls_back=True)
 
 
@@ -149,14 +166,17 @@ class SendLock(NamedTuple):
             metrics.safe_send_hold_seconds.observe(clock.now() - began)
 
     async def _extend(self, lock_id: str) -> None:
+        pause_s = self.life_s / 3
         while True:
-            await asyncio.sleep(self.life_s / 3)
+            await asyncio.sleep(pause_s)
+            pause_s = self.life_s / 3
             try:
-                if not await self.lock.extend(lock_id, self.life_s):
+                if not await self.lock.extend(lock_id, self.life_s, max(MIN_EXTEND_S, self.life_s / 6)):
                     log.warning("the send lock of %s was lost while its holder was sending", self.lock.whose)
                     return
             except Exception as error:  # noqa: BLE001 - whatever a manager raises, the lock may still be ours
                 log.warning("the send lock of %s could not be extended: %s", self.lock.whose, error)
+                pause_s = self.life_s / 12  # there is time for another try, even if this one hung
 
     async def release(self, lock_id: str) -> None:
         if not await self.lock.release(lock_id):
@@ -194,7 +214,7 @@ def _why(error: Exception) -> str:
 class _Work:
     """One text for one user."""
 
-    chat_id: int | str
+    chat_id: Any
     text: Any
     bot: Any
     typing_manager: Any
@@ -211,11 +231,12 @@ class _Work:
         if not isinstance(self.text, str):
             log.error("Invalid parameters: text must be a str, not %s", type(self.text).__name__)
             return _not_sent("invalid")
+        if not isinstance(self.chat_id, int | str) or isinstance(self.chat_id, bool) or self.chat_id == "":
+            log.error("Invalid parameters: chat_id must be an int or a str, not %r", self.chat_id)
+            return _not_sent("invalid")
+        must_be_managers(self.lock_manager, self.dedup_manager)
         if self.lock_manager is None:
             return await self._send_new()
-        if not callable(getattr(self.lock_manager, "acquire_lock", None)):  # a mistake, and not a store that is away
-            needs = "must have acquire_lock and release_lock, as the lock_manager of make_managers() has"
-            raise ArgumentTypeError("lock_manager", f"{needs}; got {kind_of(self.lock_manager)}")
         if lock_timeout is None:
             lock_timeout = getattr(self.lock_manager, "default_timeout", LOCK_TIMEOUT_S)
         life_s = arguments.ttl(lock_timeout, "lock_timeout")
@@ -224,14 +245,14 @@ class _Work:
         try:
             lock_id = await lock.take(wait_s)
         except Exception as error:  # noqa: BLE001 - a manager of someone else's may raise anything
-            if falls_back:
+            if falls_back and _is_away(error):
                 # the lock was not had, so nothing has been sent yet
                 log.warning("Distributed locking failed, falling back to direct send: %s", error)
                 metrics.safe_send_fallbacks.inc()
                 return await self._send_now()
             log.warning("user %s: nobody knows whether the send lock is free: %s", self.chat_id, error)
             log.warning("Failed to acquire lock for user %s", self.chat_id)
-            return _not_sent("away" if isinstance(error, StoreUnavailable) else "failed")
+            return _not_sent("away" if _is_away(error) else "failed")
         if lock_id is None:
             log.warning("Failed to acquire lock for user %s", self.chat_id)
             return _not_sent("locked")
@@ -261,6 +282,10 @@ class _Work:
             sent = self.send(self.chat_id, self.text, self.bot, self.typing_manager)
             if inspect.isawaitable(sent):
                 sent = await sent
+        except PerhapsSent as doubt:  # whoever was told that it failed would send it again
+            log.warning("user %s: the message may or may not have been sent: %s", self.chat_id, doubt)
+            metrics.safe_sends.labels("in_doubt").inc()
+            return True
         except Exception as error:
             log.error("Error sending message to user %s: %s", self.chat_id, error, exc_info=True)
             return _not_sent("failed")
@@ -270,6 +295,11 @@ class _Work:
         log.info("Successfully sent message to user %s", self.chat_id)
         metrics.safe_sends.labels("sent").inc()
         return True
+
+
+def _is_away(error: Exception) -> bool:
+    """An error of Python's own that is not about a connection is a mistake: of the manager, or in how it is used."""
+    return isinstance(error, OSError) or type(error).__module__ != "builtins"
 
 
 def _not_sent(why: str) -> bool:

@@ -10,10 +10,12 @@ import inspect
 import logging
 import os
 import random
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
 from string import Formatter
 from typing import Any, Literal, TypeVar, cast, get_args
 
@@ -81,7 +83,8 @@ def serialized(
 
     Args:
         key: the lane: template over the arguments of the call, `"user:{user_id}"`, or a function of them.
-        message_id: the same, for the id that runs once. `task_id` is known too. Default: `"{task_id}"`.
+        message_id: the same, for the id that runs once, of all calls of this function with this key. `task_id` is known
+            too. `None` from a function: it runs as often as it is called. Default: `"{task_id}"`.
         busy: what a task does whose lane is busy. "retry": it is put back with a growing countdown, and the order is
             not kept. "wait": it holds its worker, and waits in order. "drop": it does nothing, and returns `None`.
             "reject": it fails with `LaneBusy`. In eager mode, and in a call outside of a worker, "retry" waits in
@@ -120,8 +123,9 @@ def revoke(task_id: str, *, key: str, url: str | None = None) -> None:
 
     Unlike Celery's own, this is kept in the store, for 7 days, and outlives the workers. It does not wait for the lane.
     """
+    known = template.message_id(task_id, "task_id")  # without one, nothing would be revoked
     try:
-        with app_of(url).turn(_revocations(key), message_id=task_id, dedup_window=REVOKED_S):
+        with app_of(url).turn(_revocations(key), message_id=known, dedup_window=REVOKED_S):
             pass
     except DuplicateMessage as before:
         cast(Receipt, before.receipt).result()
@@ -226,6 +230,7 @@ class _Serialized:
         options: dict[str, Any],
     ) -> None:
         self._function = function
+        self._scope = _scope_of(function)
         self._signature = signature
         self._key = key
         self._message_id = message_id
@@ -267,7 +272,7 @@ class _Serialized:
         waits_in_order = stays and self._busy in ("retry", "wait")
         opening = {"busy": "wait", "wait": self._wait} if waits_in_order else {"busy": "reject"}
         try:
-            with app.turn(call.key, message_id=call.id, **opening, **self._options) as turn:
+            with app.turn(call.key, message_id=self._once(call.id), **opening, **self._options) as turn:
                 _must_not_be_revoked(app, call)
                 is_in_body = True
                 turn.result = self._function(*call.args, **call.kwargs)
@@ -286,6 +291,18 @@ class _Serialized:
             return first.result(self._wait if stays else 0)
         except (TimeoutError, ResultExpired, StoreUnavailable) as error:
             raise _NotNow(error) from error
+
+    def _once(self, message_id: Any) -> str | None:
+        """Two tasks may be given the same id of an order, and both have to run."""
+        return None if message_id is None else f"{self._scope}:{template.message_id(message_id)}"
+
+
+def _scope_of(function: Callable[..., Any]) -> str:
+    """The same name in a worker, which imports the module, and in a program that is the module."""
+    module = function.__module__
+    if module == "__main__":
+        module = Path(getattr(sys.modules["__main__"], "__file__", None) or module).stem
+    return f"{module}.{function.__qualname__}"
 
 
 def _must_be_plain(function: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from pydantic import ValidationError
 
@@ -17,6 +18,7 @@ try:
     import aiohttp
     from aiogram import Bot, exceptions
     from aiogram.client.session.aiohttp import AiohttpSession
+    from aiogram.client.session.base import BaseSession
     from aiogram.client.telegram import TelegramAPIServer
     from aiogram.methods import GetUpdates, Response
     from aiogram.types import Message, MessageEntity
@@ -36,9 +38,8 @@ _FINAL = ("chat not found", "user is deactivated", "bot was blocked", "can't ini
 _NEVER_ON_ITS_WAY = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 CONNECTIONS = 100
-AT_ONCE, SIGNS_AT_ONCE = 70, 20
-"""Parts and typing signs that may be under way. There is a connection for each: a part that waited for one would count
-against its time, and nobody could tell later whether it was ever sent.
+"""Of them, so many are for parts and for typing signs that each has one at once: a part that waited for a connection
+would count against its time, and nobody could tell later whether it was ever sent.
 """
 _KEPT = (Response[Message], Response[bool])
 """aiogram names these for every call, and pydantic would build them anew whenever nobody holds them."""
@@ -67,11 +68,31 @@ def make_bot(settings: Settings) -> Bot:
         raise SettingsError("INTURN_BOT_TOKEN: must look like 123456:ABC-DEF, as BotFather gave it to you") from None
 
 
+class _Places:
+    """Of one session on one loop: all chats over it share them, also those that each send makes for itself."""
+
+    def __init__(self, session: BaseSession, loop: asyncio.AbstractEventLoop) -> None:
+        made_with: dict[str, Any] = getattr(session, "_connector_init", {})
+        connections = made_with.get("limit") or CONNECTIONS
+        self.loop = loop
+        self.parts = asyncio.Semaphore(max(1, connections * 7 // 10))
+        self.signs = asyncio.Semaphore(max(1, connections * 2 // 10))
+
+
+_places: WeakKeyDictionary[BaseSession, _Places] = WeakKeyDictionary()
+
+
 class TelegramChat:
     def __init__(self, bot: Bot) -> None:
         self.bot = bot
-        self._parts = asyncio.Semaphore(AT_ONCE)
-        self._signs = asyncio.Semaphore(SIGNS_AT_ONCE)
+
+    @property
+    def _places(self) -> _Places:
+        loop = asyncio.get_running_loop()
+        found = _places.get(self.bot.session)
+        if found is None or found.loop is not loop:
+            found = _places[self.bot.session] = _Places(self.bot.session, loop)
+        return found
 
     async def send_part(self, chat_id: int | str, part: Part) -> int | None:
         entities = [MessageEntity(**entity.as_dict()) for entity in part.entities]
@@ -83,28 +104,31 @@ class TelegramChat:
         except exceptions.TelegramBadRequest as refused:
             if entities and "entit" in refused.message.lower():  # the words matter more than their looks
                 log.warning("Telegram refused the entities of a part, which is sent without them: %s", refused.message)
-                return await self.send_part(chat_id, Part(part.text))
+                return await self.send_part(chat_id, Part(part.in_plain_text()))
             raise _read(refused) from refused
         except Exception as error:
             raise _read(error) from error
 
     async def _send(self, chat_id: int | str, text: str, entities: list[MessageEntity]) -> int:
         # a parse mode that somebody made the default of this bot would read the text anew
-        async with self._parts:
+        async with self._places.parts:
             sent = await self.bot.send_message(
                 chat_id, text, entities=entities or None, parse_mode=None, request_timeout=SEND_S  # type: ignore[arg-type]
             )  # fmt: skip
         return sent.message_id
 
     async def show_typing(self, chat_id: int | str) -> None:
-        if self._signs.locked():
+        signs = self._places.signs
+        if signs.locked():
             return  # it would come too late
         self._must_be_of_this_loop()
         try:
-            async with self._signs:
+            async with signs:
                 await self.bot.send_chat_action(chat_id, "typing", request_timeout=TYPING_S)  # type: ignore[arg-type]
         except exceptions.TelegramRetryAfter as error:
             raise NotSent(error.message, float(error.retry_after)) from error
+        except (exceptions.TelegramServerError, exceptions.TelegramNetworkError, exceptions.ClientDecodeError) as error:
+            raise NotSent(_first_line(error)) from error
 
     def _must_be_of_this_loop(self) -> None:
         """A `Bot` has the connections of the loop that used it first. On another one nobody knows what was sent."""
@@ -129,11 +153,17 @@ def _read(error: Exception) -> Exception:
         is_final = any(words in error.message.lower() for words in _FINAL)
         return Unreachable(error.message) if is_final else Unsendable(error.message)
     if isinstance(error, exceptions.TelegramServerError):
-        return PerhapsSent(error.message)
+        return PerhapsSent(error.message, has_failed=True)
+    if isinstance(error, exceptions.ClientDecodeError) and isinstance(error.data, str):  # the page of a proxy, say
+        return PerhapsSent(_first_line(error), has_failed=True)
     if isinstance(error, exceptions.TelegramNetworkError) and isinstance(error.__cause__, _NEVER_ON_ITS_WAY):
         return NotSent(str(error))
     if isinstance(error, ValidationError):  # of a call that was never made: an answer's is a ClientDecodeError
         why = (f"{each['loc'][0]}: {each['msg']}" for each in error.errors(include_input=False))
         return Unsendable("; ".join(why))
-    # its other lines may be the whole of what Telegram answered, and the user's words in it
-    return PerhapsSent(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+    return PerhapsSent(_first_line(error))
+
+
+def _first_line(error: Exception) -> str:
+    """Its other lines may be the whole of what Telegram answered, and the user's words in it."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"

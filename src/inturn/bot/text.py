@@ -11,12 +11,14 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import accumulate, dropwhile, islice
 from typing import Any, Literal, NamedTuple
 
 from inturn.agents.json_object import mended
 
+MAX_CHARACTERS = 4096
+"""Telegram's own limit; parts stay a little below it."""
 MAX_PARTS = 50
 MAX_ENTITIES = 100
 """Telegram ignores what is beyond it."""
@@ -25,9 +27,8 @@ MAX_PAUSE_S = 5.0
 EntityType = Literal["bold", "italic", "strikethrough", "code", "pre", "text_link"]
 
 
-@dataclass(frozen=True)
-class Entity:
-    """Offset and length are in UTF-16 code units, as Telegram counts them."""
+class Entity(NamedTuple):
+    """Offset and length are in UTF-16 code units, as Telegram counts them. As JSON it is a short list."""
 
     type: EntityType
     offset: int
@@ -36,7 +37,7 @@ class Entity:
     language: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value for name, value in self._asdict().items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,18 @@ class Part:
 
     text: str
     entities: tuple[Entity, ...] = ()
+
+    def in_plain_text(self) -> str:
+        """For where entities cannot be sent: addresses of links stand behind their words, as far as they fit in."""
+        written = self.text.encode("utf-16-le")
+        room = MAX_CHARACTERS - len(self.text)
+        for entity in sorted(self.entities, key=lambda entity: -entity.offset):
+            address = f" ({entity.url})"
+            if entity.url and entity.url not in self.text and len(address) <= room:
+                end = 2 * (entity.offset + entity.length)
+                written = written[:end] + address.encode("utf-16-le") + written[end:]
+                room -= len(address)
+        return written.decode("utf-16-le")
 
 
 def split(answer: str, limit: int = 4000, is_markdown: bool = True) -> list[Part]:
@@ -205,6 +218,8 @@ class _Inline:
     def __init__(self, source: str) -> None:
         self.source = source
         self.pieces: list[str] = []
+        self.shown: list[int] = []
+        """Which pieces have something to see, in order; also some that have been emptied since."""
         self.found: list[tuple[EntityType, int, int, str | None]] = []
         self.opened: dict[str, list[int]] = {delimiter: [] for delimiter in (*_STYLES, "[")}
         self.ticks: dict[int, list[int]] = defaultdict(list)
@@ -215,10 +230,10 @@ class _Inline:
         at = 0
         pattern = _TOKEN_OR_LINK if "](" in self.source else _TOKEN
         while token := pattern.search(self.source, at):
-            self.pieces.append(self.source[at : token.start()])
+            self.add(self.source[at : token.start()])
             at = token.end()
             if token.lastgroup == "escaped":
-                self.pieces.append(token["escaped"])
+                self.add(token["escaped"])
             elif token.lastgroup == "ticks":
                 at = self.code(token)
             elif token.lastgroup == "run":
@@ -230,12 +245,17 @@ class _Inline:
                     self.opened["["].append(len(self.pieces))
                 elif token.lastgroup == "bracket_end" and self.opened["["]:
                     self.opened["["].pop()
-                self.pieces.append(token[0])
-        self.pieces.append(self.source[at:])
+                self.add(token[0])
+        self.add(self.source[at:])
         starts = [*accumulate(map(len, self.pieces), initial=0)]
         # the outer of two is found after the inner one, and goes before it
         marks = [_Mark(kind, starts[first], starts[end], url) for kind, first, end, url in reversed(self.found)]
         return "".join(self.pieces), marks
+
+    def add(self, piece: str) -> None:
+        if _is_shown(piece):
+            self.shown.append(len(self.pieces))
+        self.pieces.append(piece)
 
     def code(self, token: re.Match[str]) -> int:
         """Ends at the next run of as many backticks; returns where to read on."""
@@ -243,12 +263,12 @@ class _Inline:
         index = bisect_left(ends, token.end())
         code = self.source[token.end() : ends[index]] if index < len(ends) else ""
         if not _is_shown(code):
-            self.pieces.append(token[0])
+            self.add(token[0])
             return token.end()
         if code[0] == code[-1] == " ":
             code = code[1:-1]  # they keep a backtick of the code from the delimiter
         self.found.append(("code", len(self.pieces), len(self.pieces) + 1, None))
-        self.pieces.append(code)
+        self.add(code)
         return ends[index] + len(token[0])
 
     def style(self, token: re.Match[str]) -> None:
@@ -259,7 +279,7 @@ class _Inline:
         )
         delimiters = [run] if left < 3 else [run[:2], run[0]]
         if left > 3 or not all(delimiter in _STYLES for delimiter in delimiters):
-            self.pieces.append(run)
+            self.add(run)
             return
         if _may_close(run, before, after):
             # of three, the delimiter goes first that was opened last
@@ -272,16 +292,16 @@ class _Inline:
         if rest and _may_open(run, before, after):
             for delimiter in delimiters if left == 3 else [rest]:
                 self.opened[delimiter].append(len(self.pieces))
-                self.pieces.append(delimiter)
+                self.add(delimiter)
         else:
-            self.pieces.append(rest)
+            self.add(rest)
 
     def link(self, token: re.Match[str]) -> None:
         url = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", token["url"])
         if self.opened["["] and self.close("[", "text_link", url):
             self.opened["["].clear()  # a link has no link in it
         else:
-            self.pieces.append(token[0])
+            self.add(token[0])
 
     def close(self, delimiter: str, kind: EntityType, url: str | None = None) -> bool:
         """False if there is nothing to see between the two."""
@@ -289,7 +309,9 @@ class _Inline:
         for others in self.opened.values():
             while others and others[-1] > first:
                 others.pop()
-        if not any(_is_shown(self.pieces[index]) for index in range(first + 1, len(self.pieces))):
+        while self.shown and not self.pieces[self.shown[-1]]:
+            self.shown.pop()
+        if not self.shown or self.shown[-1] <= first:
             return False
         self.pieces[first] = ""
         self.found.append((kind, first, len(self.pieces), url))

@@ -12,7 +12,7 @@ from inturn import arguments as checked
 from inturn.app import InTurn
 from inturn.bot.console import ConsoleChat, run_console, to_stdout
 from inturn.bot.factory import make_companion, make_companion_agent
-from inturn.errors import MissingExtra, SettingsError, StoreUnavailable
+from inturn.errors import ArgumentError, MissingExtra, SettingsError, StoreUnavailable
 from inturn.http.request_id import log_to_stderr
 from inturn.settings import Settings, load_settings
 
@@ -28,6 +28,8 @@ def run_bot(arguments: argparse.Namespace) -> int:
     settings = load_settings()
     grace = checked.seconds(arguments.grace, "grace", allow_zero=True)
     if arguments.console:
+        if arguments.delete_webhook:
+            raise ArgumentError("--delete-webhook", "has nothing to do with --console, which is not on Telegram")
         log_to_stderr("ERROR" if settings.log_level == "INFO" else settings.log_level)
         if settings.offline_pace is None:
             settings = settings.model_copy(update={"offline_pace": CONSOLE_PACE_S})

@@ -10,15 +10,20 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import os
 import random
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple, Protocol
+from contextvars import copy_context
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from inturn.errors import LockTimeout, StoreUnavailable
 from inturn.store import clock
 
 log = logging.getLogger("inturn.locks")
+
+T = TypeVar("T")
 
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.02, 0.25
 ANSWERS_WITHIN_S = 10.0
@@ -43,7 +48,32 @@ class Told(NamedTuple):
     error: StoreUnavailable | None = None
 
 
-async def ask(manager: object, method: Callable[..., Any], *args: Any) -> Told:
+class Threads:
+    """Threads of our own for synchronous managers. A store that hangs keeps them; those that asyncio shares with
+    everybody, to look up addresses for example, must not wait for it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._pool: ThreadPoolExecutor | None = None
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        self._pool = None  # its threads are the parent's
+
+    async def run(self, function: Callable[[], T]) -> T:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(MAX_THREADS, self._name)
+        context = copy_context()
+        return await asyncio.get_running_loop().run_in_executor(self._pool, lambda: context.run(function))
+
+
+MAX_THREADS = 32
+ACQUIRING, KEEPING = Threads("inturn-acquire"), Threads("inturn-keep")
+"""Apart, so that many who wait for locks do not keep others from extending and releasing theirs."""
+
+
+async def ask(manager: object, method: Callable[..., Any], *args: Any, threads: Threads = KEEPING) -> Told:
     """Calls a method of a manager, synchronous or async, without blocking the loop.
 
     `last_refusal` is read before anything else can call the manager: in the thread of the call, or before the loop goes
@@ -59,7 +89,7 @@ async def ask(manager: object, method: Callable[..., Any], *args: Any) -> Told:
 
     if inspect.iscoroutinefunction(method):
         return told(await method(*args))
-    found = await asyncio.to_thread(lambda: told(method(*args)))
+    found = await threads.run(lambda: told(method(*args)))
     return told(await found.value) if inspect.isawaitable(found.value) else found
 
 
@@ -102,7 +132,7 @@ class BroughtLock(NamedTuple):
         return asking.result()
 
     async def _granted(self) -> str | None:
-        told = await ask(self.lock, self.lock.acquire_lock, self.name, _whole(self.ttl_s))
+        told = await ask(self.lock, self.lock.acquire_lock, self.name, _whole(self.ttl_s), threads=ACQUIRING)
         if told.error is not None:
             raise told.error
         lock_id: str | None = told.value
@@ -117,7 +147,11 @@ class BroughtLock(NamedTuple):
         if lock_id:
             await self.release(lock_id)
 
-    async def extend(self, lock_id: str, life_s: float) -> bool:
+    @property
+    def can_be_extended(self) -> bool:
+        return getattr(self.lock, "extend_lock", None) is not None
+
+    async def extend(self, lock_id: str, life_s: float, within_s: float = ANSWERS_WITHIN_S) -> bool:
         """Whether it is still this owner's: then it lives so long from now, or longer. Raises `StoreUnavailable` if the
         store is away. A lock that cannot be extended is taken to be ours until its life is over.
         """
@@ -125,12 +159,12 @@ class BroughtLock(NamedTuple):
         if extend is None:
             return True
         try:
-            async with asyncio.timeout(ANSWERS_WITHIN_S) as limit:
+            async with asyncio.timeout(within_s) as limit:
                 told = await ask(self.lock, extend, self.name, lock_id, _whole(life_s))
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            raise StoreUnavailable(f"no answer within {ANSWERS_WITHIN_S:g} s") from error
+            raise StoreUnavailable(f"no answer within {within_s:g} s") from error
         if told.error is not None:
             raise told.error
         return bool(told.value)

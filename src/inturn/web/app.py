@@ -15,7 +15,7 @@ from inturn.agents.protocol import Agent
 from inturn.app import InTurn
 from inturn.capabilities.capability import Capabilities
 from inturn.capabilities.outcome import WEBHOOK_PATH
-from inturn.errors import MissingExtra
+from inturn.errors import MissingExtra, SettingsError
 from inturn.http.api_keys import CurrentKeys
 from inturn.http.asgi import ASGIApp, Receive, Scope, Send
 from inturn.http.body_limit import BodyLimit
@@ -34,6 +34,7 @@ from inturn.workflows.plain_state import RedisWorkflowStateStore
 
 try:
     from fastapi import FastAPI
+    from starlette.routing import Match
 
     from inturn.http.auth import (
         Authentication,
@@ -179,6 +180,11 @@ def make_app(
         api.include_router(task_routes(tasks, caller, admin))
         api.include_router(webhook_routes(tasks, signed_body(signed)))
     if bot is not None:
+        updates = {"type": "http", "method": "POST", "path": bot.path, "headers": []}
+        if any(route.matches(updates)[0] is Match.FULL for route in api.routes):
+            raise SettingsError(
+                f"INTURN_BOT_WEBHOOK_URL: the path {bot.path} is another route of this server: choose another one"
+            )
         api.include_router(bot.routes())
     api.include_router(health_routes(turns))
     api.include_router(page_routes(services=served))

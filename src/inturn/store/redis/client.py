@@ -29,6 +29,11 @@ class ClientCommands:
             return await self._execute(*command)
         except RuntimeError as error:
             pool: Any = getattr(self._client, "connection_pool", None)
+            if "different event loop" in str(error) or "different loop" in str(error):
+                raise RuntimeError(
+                    "this redis.asyncio client is in use on another event loop: make one on each, or take a "
+                    "synchronous client or an inturn.InTurn"
+                ) from error
             if pool is None or "loop is closed" not in str(error):
                 raise
             # Its idle connections are those of a loop that is over, as in a second `asyncio.run`. The server may have
