@@ -31,7 +31,7 @@ from inturn.compat.managers import AsyncDistributedLockManager, DistributedLockM
 from inturn.errors import ArgumentTypeError
 from inturn.settings import Settings
 from inturn.store import clock
-from tests.servers import PrivateRedis
+from tests.servers import PrivateCluster, PrivateRedis
 from tests.servers.telegram import Hang, LostAnswer, Refuse, ServerError, Slow, TelegramServer, TooMany
 from tests.waiting import until
 
@@ -472,6 +472,31 @@ async def test_on_one_redis_server_the_lock_is_a_plain_key(
         assert await pair.send(send_ai_response_safe, chat_id, "hello", bot, send=send)
         assert await client.exists(f"distributed_lock:send_ai_response:user:{chat_id}") == 0
     assert 10_000 < found[0] <= 1000 * LIFE_S
+
+
+async def test_on_a_cluster_senders_of_different_apps_exclude_each_other(bot: Bot, chat_id: int) -> None:
+    running = most = 0
+
+    async def send(*_: Any) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+
+    settings = Settings(store_timeout=LIFE_S)
+    with PrivateCluster() as cluster:
+        async with InTurn(cluster.url, settings=settings) as one, InTurn(cluster.url, settings=settings) as other:
+            pairs = [Pair(*make_managers(app)[:2]) for app in (one, other)]
+            users = range(chat_id, chat_id + 4)  # their keys lie on different nodes
+            for user in users:
+                most = 0
+                texts = [pair.send(send_ai_response_safe, user, f"{n}", bot, send=send) for n, pair in enumerate(pairs)]
+                assert await asyncio.gather(*texts) == [True, True]
+                assert most == 1
+                assert not await pairs[0].send(send_ai_response_safe, user, "1", bot, send=send), (
+                    "the other has sent it"
+                )
 
 
 @pytest.mark.parametrize(
