@@ -28,7 +28,7 @@ class Chat:
         self.typed: list[int | str] = []
         self.errors: list[Exception | None] = []
         """For the next parts; `None`: it is taken."""
-        self.sign_errors: list[Exception] = []
+        self.ping_errors: list[Exception] = []
         self.on_send: Callable[[str], Any] | None = None
 
     async def send_part(self, chat_id: int | str, part: Part) -> int:
@@ -40,9 +40,11 @@ class Chat:
         return len(self.sent)
 
     async def show_typing(self, chat_id: int | str) -> None:
-        if self.sign_errors:
-            raise self.sign_errors.pop(0)
         self.typed.append(chat_id)
+
+    async def ping(self) -> None:
+        if self.ping_errors:
+            raise self.ping_errors.pop(0)
 
     @property
     def texts(self) -> list[str]:

@@ -15,12 +15,13 @@ from aiogram.types import Chat
 from inturn import InTurn
 from inturn.agents import Activity, Ask
 from inturn.bot import BotOptions, Cadence, CompanionBot, Texts
-from inturn.bot.bot import CADENCE, MAX_REMEMBERED, MAX_WAITING, MESSAGE, MOVED, UNREADABLE
+from inturn.bot.bot import CADENCE, FORGOTTEN, MAX_REMEMBERED, MAX_WAITING, MESSAGE, MOVED, UNREADABLE
 from inturn.bot.cadence import read_quiet
 from inturn.bot.chat import NotSent, PerhapsSent, Unreachable, Unsendable
 from inturn.bot.conversation import Question
 from inturn.bot.courier import Courier, Delivered
 from inturn.bot.delivery_lane import ATTEMPTS, DELIVER, GIVE_UP_S, MAX_PAUSE_S, OUTCOME, Entry, LaneJournal
+from inturn.bot.user import User
 from inturn.errors import AgentUnavailable, ArgumentError, CommitUnknown, MailboxFull, StoreUnavailable
 from inturn.lanes.executor import take_turn
 from inturn.store.lane import read_ident
@@ -590,13 +591,13 @@ async def test_an_outage_of_telegram_costs_no_part_of_a_reply(world: World, monk
     monkeypatch.setattr("inturn.bot.courier.DOUBT_PAUSE_S", 0)
     world.agent.replies = ["one\n\ntwo"]
     world.chat.errors = [None, PerhapsSent("502", has_failed=True)]
-    world.chat.sign_errors = [NotSent("502", after=60.0)] * 5
+    world.chat.ping_errors = [NotSent("502", after=60.0)] * 5
     await answered(world, "hello")
     for _ in range(8):
         assert world.chat.texts in (["one"], ["one", "two"])
         world.clock.advance(61)
         await drain(world.app)
-    assert world.chat.sign_errors == []
+    assert world.chat.ping_errors == []
     assert world.chat.texts == ["one", "two"]
 
 
@@ -1164,6 +1165,14 @@ async def test_what_becomes_a_dead_letter_has_failed(punctual: World) -> None:
     punctual.clock.advance(GIVE_UP_S + 1)
     await drain(punctual.app)
     assert await punctual.companion.outcome_of(unsent, 1) == "failed"
+    punctual.chat.errors = [None, NotSent("401", after=60.0)]
+    begun = await punctual.companion.say(USER, "more\n\nnews")
+    await drain(punctual.app)
+    punctual.clock.advance(GIVE_UP_S + 1)
+    await drain(punctual.app)
+    assert await punctual.companion.outcome_of(begun, 1) == "failed"
+    said = [line.text for line in (await punctual.user()).history]
+    assert said == ["more\n\nnews"], "the agent knows what the user has perhaps read, and nothing else"
 
 
 async def test_a_bot_without_a_cadence_never_writes_first() -> None:
@@ -1282,6 +1291,44 @@ async def test_after_a_reset_nothing_is_recalled_until_the_memory_has_forgotten(
         assert "and now?" in recalled[4], "what was said after the reset counts"
     finally:
         await world.close()
+
+
+async def test_a_memory_that_never_forgets_is_never_asked_again_until_a_reset_it_obeys() -> None:
+    diary = Diary()
+    world = World(memory=diary)
+    try:
+        await answered(world, "a secret")
+        await world.hear("/reset")
+        while not await world.app.dead_letters.list():
+            await drain(world.app)
+            world.clock.advance(120)
+        recall, recalled = diary.recall, list[str]()
+
+        async def noted(user_id: int, text: str) -> str:
+            recalled.append(text)
+            return await recall(user_id, text)
+
+        diary.recall = noted  # type: ignore[method-assign]
+        await answered(world, "what do you know?")
+        assert recalled == [], "it still knows the secret"
+        diary.may_forget = True
+        await answered(world, "/reset")
+        await answered(world, "and now?")
+        assert recalled == ["and now?"]
+        assert diary.kept == [("and now?", "re: and now?")]
+    finally:
+        await world.close()
+
+
+async def test_the_memory_must_have_forgotten_the_last_of_several_resets(world: World) -> None:
+    async with world.app.turn(f"user:{USER}", state=User) as turn:
+        turn.state.forgetting = "second"
+    left = []
+    for reset in ("first", "second"):
+        await world.app.submit(FORGOTTEN, {"user_id": USER, "forget": reset})
+        await drain(world.app)
+        left.append((await world.user()).forgetting)
+    assert left == ["second", ""]
 
 
 async def test_a_memory_is_told_of_a_burst_that_is_as_long_as_a_book() -> None:

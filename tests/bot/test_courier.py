@@ -10,17 +10,20 @@ from typing import Any
 import aiohttp
 import pytest
 from aiogram import Bot
+from aiogram.client.session.aiohttp import AiohttpSession
+from aiogram.client.telegram import TelegramAPIServer
 from prometheus_client import REGISTRY
 
 from inturn.bot import courier as of_courier
 from inturn.bot import telegram as of_telegram
-from inturn.bot.chat import NotSent, PerhapsSent, Unreachable, Unsendable
+from inturn.bot.chat import NotSent, Unreachable, Unsendable
 from inturn.bot.courier import MAX_REFUSALS, MAX_WAIT_S, Courier, Delivered, Memo, send_ai_response
 from inturn.bot.telegram import TelegramChat
 from inturn.bot.text import Part
 from inturn.bot.typing_indicator import TypingIndicatorManager
 from tests.bot.conftest import bot_of
 from tests.servers.telegram import (
+    TOKEN,
     BadResult,
     CannotParse,
     Dropped,
@@ -50,13 +53,13 @@ class Noted(Memo):
     """Keeps every note, and how many calls Telegram had got by then."""
 
     def __init__(self, telegram: TelegramServer | None = None, part: int = 0, tries: int = 0) -> None:
-        self.part, self.tries = part, tries
+        self.part, self.tries, self.is_in_doubt = part, tries, tries > 0
         self.notes: list[tuple[int, int]] = []
         self.calls: list[int] = []
         self._telegram = telegram
 
-    async def note(self, part: int, tries: int) -> None:
-        await super().note(part, tries)
+    async def note(self, part: int, tries: int, is_in_doubt: bool = False) -> None:
+        await super().note(part, tries, is_in_doubt)
         self.notes.append((part, tries))
         self.calls.append(self._telegram.counts["sendMessage"] if self._telegram else 0)
 
@@ -170,7 +173,8 @@ async def test_a_part_in_doubt_is_sent_once_more_and_then_the_next_follows(
     journal = Noted()
     assert await courier(bot).deliver(PARTS, journal) == Delivered(sent=3)
     assert telegram.texts(ANN) == ["one"] * was_taken + ["one", "two", "three"]
-    assert journal.notes == [(0, 1), (0, 2), (1, 0), (1, 1), (2, 0), (2, 1), (3, 0)]
+    failed = [(0, 1)] * (outcome == "refused")  # noted once more: this try is in no doubt
+    assert journal.notes == [(0, 1), *failed, (0, 2), (1, 0), (1, 1), (2, 0), (2, 1), (3, 0)]
 
 
 @pytest.mark.usefixtures("impatient")
@@ -190,15 +194,15 @@ async def test_a_part_that_may_go_once_is_not_repeated(
 
 async def test_the_last_try_of_a_part_waits_until_telegram_answers_again(telegram: TelegramServer, bot: Bot) -> None:
     telegram.will("sendMessage", do=ServerError())
-    telegram.will("sendChatAction", do=ServerError())
-    telegram.will("sendChatAction", do=Dropped())
+    telegram.will("getMe", do=ServerError())
+    telegram.will("getMe", do=Dropped())
     assert await courier(bot).deliver(PARTS[:1], Memo()) == Delivered(sent=1)
-    assert [call.method for call in telegram.calls] == ["sendMessage", *["sendChatAction"] * 3, "sendMessage"]
+    assert [call.method for call in telegram.calls] == ["sendMessage", *["getMe"] * 3, "sendMessage"]
 
 
 async def test_an_outage_costs_no_part(telegram: TelegramServer, bot: Bot) -> None:
     telegram.will("sendMessage", do=ServerError())
-    telegram.will("sendChatAction", do=ServerError(), times=2 * MAX_REFUSALS)
+    telegram.will("getMe", do=ServerError(), times=2 * MAX_REFUSALS)
     journal = Noted()
     for _ in range(2):
         with pytest.raises(NotSent) as caught:
@@ -209,31 +213,73 @@ async def test_an_outage_costs_no_part(telegram: TelegramServer, bot: Bot) -> No
     assert telegram.texts(ANN) == ["one", "two", "three"]
 
 
+async def test_an_outage_costs_no_part_of_a_crowd(telegram: TelegramServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More of them are in doubt than may be asking at once."""
+    monkeypatch.setattr(of_courier, "MAX_REFUSALS", 2)
+    for method in ("sendMessage", "getMe"):
+        telegram.will(method, do=Slow(asyncio.Event()), times=1000)
+    journals = {user: Memo() for user in range(1000, 1010)}
+    session = AiohttpSession(limit=10, api=TelegramAPIServer.from_base(telegram.url))
+    async with Bot(TOKEN, session=session) as bot:
+
+        async def deliver_all() -> list[Delivered | BaseException]:
+            delivering = (
+                Courier(TelegramChat(bot), user, pace=None).deliver(PARTS, journal)
+                for user, journal in journals.items()
+            )
+            return await asyncio.gather(*delivering, return_exceptions=True)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(of_telegram, "SEND_S", aiohttp.ClientTimeout(total=0.3))
+            assert {type(each) for each in await deliver_all()} == {NotSent}
+        assert {(each.part, each.tries, each.is_in_doubt) for each in journals.values()} == {(0, 1, True)}
+        assert telegram.texts(1000) == []
+        telegram.faults.clear()
+        assert await deliver_all() == [Delivered(sent=3)] * len(journals)
+    assert all(telegram.texts(user) == ["one", "two", "three"] for user in journals)
+
+
 async def test_a_silence_that_telegram_wants_is_kept_before_the_last_try_too(
     telegram: TelegramServer, bot: Bot
 ) -> None:
     telegram.will("sendMessage", do=LostAnswer())
-    telegram.will("sendChatAction", do=TooMany(900))
+    telegram.will("getMe", do=TooMany(900))
     with pytest.raises(NotSent) as caught:
         await courier(bot).deliver(PARTS, Memo())
     assert caught.value.after == 900.0
 
 
-async def test_a_sign_that_cannot_be_shown_for_another_reason_does_not_hold_up_a_part() -> None:
-    sent: list[str] = []
+@pytest.mark.parametrize(
+    ("faults", "outcome"),
+    [
+        ([ServerError(), ServerError()], "refused"),
+        ([LostAnswer(), ServerError()], "in_doubt"),
+        ([ServerError(), LostAnswer()], "in_doubt"),
+    ],
+)
+async def test_a_part_counts_as_refused_only_if_each_try_was(
+    telegram: TelegramServer, bot: Bot, faults: list[Fault], outcome: str
+) -> None:
+    for fault in faults:
+        telegram.will("sendMessage", do=fault)
+    journal = Noted()
+    assert await courier(bot).deliver(PARTS[:1], journal) == Delivered(**{outcome: 1})
+    assert journal.refused == (outcome == "refused")
 
-    class Odd:
-        async def send_part(self, chat_id: object, part: Part) -> int:
-            sent.append(part.text)
-            if len(sent) == 1:
-                raise PerhapsSent("lost")
-            return 1
 
-        async def show_typing(self, chat_id: object) -> None:
-            raise TypeError("unexpected keyword")
-
-    assert await Courier(Odd(), ANN, pace=None).deliver(PARTS[:1], Memo()) == Delivered(sent=1)
-    assert sent == ["one", "one"]
+@pytest.mark.parametrize("is_in_doubt", [True, False])
+async def test_what_became_of_the_first_try_counts_after_a_crash_too(
+    telegram: TelegramServer, bot: Bot, is_in_doubt: bool
+) -> None:
+    telegram.will("sendMessage", do=LostAnswer() if is_in_doubt else ServerError())
+    telegram.will("getMe", do=TooMany(900))
+    journal = Noted()
+    with pytest.raises(NotSent):
+        await courier(bot).deliver(PARTS[:1], journal)
+    assert (journal.tries, journal.is_in_doubt) == (1, is_in_doubt)
+    telegram.will("sendMessage", do=ServerError())
+    outcome = "in_doubt" if is_in_doubt else "refused"
+    assert await courier(bot).deliver(PARTS[:1], journal) == Delivered(**{outcome: 1})
 
 
 async def test_a_part_is_sent_twice_at_most(

@@ -28,7 +28,7 @@ from inturn.bot.safe_send import send_ai_response_safe_with_fallback
 from inturn.compat.brought_lock import ask
 from inturn.compat.dedup import AsyncMessageDeduplicationManager, MessageDeduplicationManager
 from inturn.compat.managers import AsyncDistributedLockManager, DistributedLockManager
-from inturn.errors import ArgumentTypeError
+from inturn.errors import ArgumentError, ArgumentTypeError
 from inturn.settings import Settings
 from inturn.store import clock
 from tests.servers import PrivateCluster, PrivateRedis
@@ -423,6 +423,17 @@ async def test_a_text_whose_answer_was_lost_is_marked_since_it_may_have_gone_out
     assert f"Successfully sent message to user {chat_id}" not in told
 
 
+@pytest.mark.parametrize("is_taken", [True, False])
+async def test_a_text_whose_answer_was_lost_before_an_outage_is_marked_too(
+    telegram: TelegramServer, bot: Bot, on_redis: Pair, chat_id: int, is_taken: bool
+) -> None:
+    telegram.will("sendMessage", do=LostAnswer() if is_taken else ServerError())
+    telegram.will("getMe", do=TooMany(900))
+    assert await on_redis.send(send_ai_response_safe, chat_id, "hello", bot) is is_taken
+    assert await on_redis.send(send_ai_response_safe, chat_id, "hello", bot) is not is_taken
+    assert telegram.texts(chat_id) == ["hello"], "not twice, and not never"
+
+
 async def test_what_may_have_gone_out_is_never_sent_again_with_a_fallback(
     telegram: TelegramServer, bot: Bot, on_redis: Pair, chat_id: int
 ) -> None:
@@ -786,6 +797,7 @@ class NeverAsked:
         (TimeoutError("too long"), True),
         (TypeError("takes 2 positional arguments"), False),
         (RuntimeError("is bound to a different event loop"), False),
+        (ArgumentError("name", "is 600 bytes long"), False),
     ],
 )
 async def test_only_a_store_that_is_away_is_gone_around(

@@ -12,7 +12,9 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -424,6 +426,33 @@ def test_the_module_of_a_program_has_the_name_that_its_workers_import(monkeypatc
 
     charge.__qualname__, charge.__module__ = "charge", "__main__"
     assert serialized_module._scope_of(charge) == "tasks.charge"
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", SimpleNamespace(name="shop.tasks"))
+    assert serialized_module._scope_of(charge) == "shop.tasks.charge"
+
+
+def test_what_has_no_name_of_its_own_has_that_of_what_it_calls_or_is() -> None:
+    class Charge:
+        def __call__(self) -> None: ...
+
+    def charge(amount: int) -> None: ...
+
+    here = f"{__name__}.test_what_has_no_name_of_its_own_has_that_of_what_it_calls_or_is.<locals>"
+    assert serialized_module._scope_of(partial(charge, 1)) == f"{here}.charge"
+    assert serialized_module._scope_of(Charge()) == f"{here}.Charge"
+
+
+def test_an_id_may_be_as_long_as_any(eager: Celery, sqlite_url: str) -> None:
+    ran: list[str] = []
+
+    @eager.task  # type: ignore[untyped-decorator]
+    @serialized(key="user:{user_id}", message_id="{order_id}", url=sqlite_url)
+    def charge(user_id: int, order_id: str) -> None:
+        ran.append(order_id)
+
+    ids = ["a" * 512, "b" * 512]
+    for order_id in (*ids, *ids):
+        charge.delay(1, order_id).get()
+    assert ran == ids
 
 
 @pytest.mark.parametrize("task_id", [None, ""])

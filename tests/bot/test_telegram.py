@@ -20,7 +20,7 @@ from inturn.bot.any_bot import PlainBot, chat_of
 from inturn.bot.chat import NotSent, PerhapsSent, Unreachable, Unsendable
 from inturn.bot.telegram import BAD_TOKEN_S, TelegramChat, make_bot
 from inturn.bot.text import Entity, Part, split
-from inturn.errors import SettingsError
+from inturn.errors import ArgumentTypeError, SettingsError
 from inturn.settings import Settings
 from tests.bot.conftest import bot_of, first_session
 from tests.servers.server import free_port
@@ -211,12 +211,19 @@ async def test_a_typing_sign_that_is_too_many_says_for_how_long(telegram: Telegr
     assert [(each.chat_id, each.action) for each in telegram.actions] == [(ANN, "typing")]
 
 
-@pytest.mark.parametrize("fault", [ServerError(), ServerError(html=False), Dropped()])
-async def test_a_typing_sign_says_whether_telegram_is_there(telegram: TelegramServer, bot: Bot, fault: Fault) -> None:
-    telegram.will("sendChatAction", do=fault)
+@pytest.mark.parametrize("fault", [ServerError(), ServerError(html=False), Dropped(), Refuse(401, "Unauthorized")])
+async def test_a_ping_says_whether_telegram_is_there(telegram: TelegramServer, bot: Bot, fault: Fault) -> None:
+    await TelegramChat(bot).ping()
+    telegram.will("getMe", do=fault)
+    with pytest.raises(NotSent):
+        await TelegramChat(bot).ping()
+
+
+async def test_a_ping_that_is_too_many_says_for_how_long(telegram: TelegramServer, bot: Bot) -> None:
+    telegram.will("getMe", do=TooMany(30))
     with pytest.raises(NotSent) as caught:
-        await TelegramChat(bot).show_typing(ANN)
-    assert caught.value.after is None
+        await TelegramChat(bot).ping()
+    assert caught.value.after == 30.0
 
 
 async def test_all_who_send_by_a_bot_share_its_connections(telegram: TelegramServer) -> None:
@@ -275,6 +282,19 @@ async def test_any_object_that_has_send_message_is_a_bot(bot: Bot) -> None:
     await chat_of(mock).show_typing(ANN)
     mock.send_chat_action.assert_awaited_once_with(chat_id=ANN, action="typing")
     await chat_of(object()).show_typing(ANN)  # one that cannot show it
+    await chat_of(mock).ping()
+    mock.get_me.assert_not_called()
+
+
+def test_a_chat_of_ones_own_has_all_of_its_methods() -> None:
+    class Half:
+        async def send_part(self, chat_id: object, part: Part) -> int:
+            return 1
+
+        async def show_typing(self, chat_id: object) -> None: ...
+
+    with pytest.raises(ArgumentTypeError, match="has send_part, and must have ping too"):
+        chat_of(Half())
 
 
 async def test_a_synchronous_bot_has_sent_what_it_sent() -> None:

@@ -196,6 +196,35 @@ async def test_a_database_is_closed_once_the_connection_of_a_cancelled_transacti
     assert asyncio.all_tasks() == before
 
 
+def test_a_database_can_be_closed_after_its_loop_was_closed_under_a_connection(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path}/x.db")
+
+    async def leave_it() -> None:
+        @sa.event.listens_for(database._engine.sync_engine, "reset")
+        def never(*_: Any) -> None:
+            gives_back.set()
+            await_only(asyncio.Event().wait())
+
+        gives_back = asyncio.Event()
+        looking = asyncio.create_task(database.version())
+        await gives_back.wait()
+        looking.cancel()
+        await asyncio.wait([looking])
+        sa.event.remove(database._engine.sync_engine, "reset", never)
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(leave_it())
+    loop.close()
+
+    async def go_on() -> None:
+        async with asyncio.timeout(PATIENT_S):
+            await database.close()
+            await database.version()
+            await database.close()
+
+    asyncio.run(go_on())
+
+
 async def test_who_is_not_let_in_is_told_at_once(fresh_postgres: PrivatePostgres, tmp_path: Path) -> None:
     (tmp_path / "x.db").write_text("this is no database" * 100)
     nobody = fresh_postgres.url.replace("inturn@", "nobody@")

@@ -7,6 +7,7 @@ from typing import Any
 
 from inturn.bot.chat import Chat
 from inturn.bot.text import Part
+from inturn.errors import ArgumentTypeError
 
 
 class PlainBot:
@@ -32,10 +33,16 @@ class PlainBot:
             if inspect.isawaitable(shown):
                 await shown
 
+    async def ping(self) -> None:
+        """What its errors mean, nobody knows: an outage is not waited for."""
+
 
 def chat_of(bot: Any) -> Chat:
     """The chat that this object carries: it is one, it is an aiogram `Bot`, or it has `send_message`."""
     if callable(getattr(type(bot), "send_part", None)):  # its class: a mock itself seems to have every method
+        for method in ("show_typing", "ping"):
+            if not callable(getattr(bot, method, None)):
+                raise ArgumentTypeError("bot", f"has send_part, and must have {method} too (inturn.bot.chat.Chat)", bot)
         chat: Chat = bot
         return chat
     if any(base.__module__.partition(".")[0] == "aiogram" for base in type(bot).__mro__):

@@ -48,8 +48,8 @@ from inturn.lanes.worker import WorkerPool
 log = logging.getLogger("inturn.bot")
 
 MESSAGE, CADENCE, PROACTIVE = "bot:message", "bot:cadence", "bot:proactive"
-REMEMBER, UNREADABLE = "remember", "bot:unreadable"
-THINKING = frozenset({MESSAGE, CADENCE, PROACTIVE, OUTCOME, REMEMBER, UNREADABLE})
+REMEMBER, FORGOTTEN, UNREADABLE = "remember", "bot:forgotten", "bot:unreadable"
+THINKING = frozenset({MESSAGE, CADENCE, PROACTIVE, OUTCOME, REMEMBER, FORGOTTEN, UNREADABLE})
 SPEAKING = frozenset({DELIVER})
 
 LATER = -10
@@ -203,6 +203,7 @@ class CompanionBot:
         app.handler(CADENCE, **later, busy="latest", body=Written, on_dead=self._on_dead_cadence)(self._on_cadence)
         app.handler(PROACTIVE, **later, body=Written, max_waiting=MAX_PROACTIVE)(self._on_proactive)
         app.handler(OUTCOME, **later, body=Outcome)(self._on_outcome)
+        app.handler(FORGOTTEN, **later)(self._on_forgotten)
         app.handler(UNREADABLE, key=UNREADABLE, on_failure="skip", dedup_window=WINDOW_S)(self._on_unreadable)
         if self.memory is not None:
             app.handler(REMEMBER, dedup_window=WINDOW_S)(self._on_remember)
@@ -302,7 +303,8 @@ class CompanionBot:
         user, first = turn.state, turn.messages[0].body
         burst = read_burst([message.body for message in turn.messages], user, self.options.texts)
         if burst.is_reset and self.memory is not None:
-            turn.send(REMEMBER, {"user_id": first.user_id, "forget": True})
+            user.forgetting = str(turn.fence)
+            turn.send(REMEMBER, {"user_id": first.user_id, "forget": user.forgetting})
         replies = list(burst.replies)
         if burst.lines:
             async with self.typing_manager.typing(user.chat_id, self.chat):
@@ -320,7 +322,7 @@ class CompanionBot:
 
     async def _answer(self, user_id: int, user: User, burst: Burst) -> str:
         """Returns '' if the agent has no answer. The user's words are in the history in any case."""
-        question = await self._question(user_id, user, burst.text, knows_nothing=burst.is_reset)
+        question = await self._question(user_id, user, burst.text)
         user.add(burst.lines, self._kept(burst))
         try:
             answer = await self._ask_agent(question)
@@ -334,20 +336,13 @@ class CompanionBot:
         """How many lines of history are kept: all that is being answered is among them."""
         return max(self.options.history, len(burst.lines) + 1) if self.options.history else 0
 
-    async def _question(self, user_id: int, user: User, text: str, *, knows_nothing: bool = False) -> Ask:
+    async def _question(self, user_id: int, user: User, text: str) -> Ask:
         recalled = ""
-        if self.memory is not None and not knows_nothing and await self._has_forgotten(user_id, user):
+        if self.memory is not None and not user.forgetting:
             recalled = await self.memory.recall(user_id, text)
         return self._assemble(
             Question(user_id, user.name, text, user.said(), recalled, self.options.instructions, deepcopy(user.memory))
         )
-
-    async def _has_forgotten(self, user_id: int, user: User) -> bool:
-        """Whether the memory is done with the last `/reset`: until then it still knows what the user took back."""
-        if user.is_forgetting:
-            lane = await self.app.lanes.inspect(template.lane_of_send(f"user:{user_id}", REMEMBER), limit=1)
-            user.is_forgetting = bool(lane.running or lane.messages or lane.delayed)
-        return not user.is_forgetting
 
     async def _ask_agent(self, question: Ask, most: int = MAX_ANSWER) -> str:
         """In a task of its own: an agent that cancels its task, or does not stop, must not do that to the turn."""
@@ -535,8 +530,13 @@ class CompanionBot:
         told = turn.body
         if told.get("forget"):
             await self.memory.forget(told["user_id"])
+            turn.send(FORGOTTEN, told, key=f"user:{told['user_id']}")
         else:
             await self.memory.remember(told["user_id"], told["text"], told["answer"])
+
+    async def _on_forgotten(self, turn: Turn[User]) -> None:
+        if turn.state.forgetting == turn.body["forget"]:  # and not a later one
+            turn.state.forgetting = ""
 
     # -- its workers -------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from inturn.bot.text import Part
 class NotSent(Exception):
     """It was certainly not sent: refused, or never on its way. `after`: seconds to wait before another try."""
 
-    def __init__(self, why: str, after: float | None = None) -> None:
+    def __init__(self, why: str = "not sent", after: float | None = None) -> None:
         super().__init__(why)
         self.after = after
 
@@ -24,7 +24,7 @@ class PerhapsSent(Exception):
     over there, so most likely it was not taken.
     """
 
-    def __init__(self, why: str, *, has_failed: bool = False) -> None:
+    def __init__(self, why: str = "no answer", *, has_failed: bool = False) -> None:
         super().__init__(why)
         self.has_failed = has_failed
 
@@ -43,7 +43,11 @@ class Chat(Protocol):
         ...
 
     async def show_typing(self, chat_id: int | str) -> None:
-        """Shows the typing sign for a few seconds. Raises `NotSent` if it must be left alone for a while, or if the
-        other side does not answer: the last try of a part in doubt waits until it does.
+        """Shows the typing sign for a few seconds. Raises `NotSent` if it must be left alone for a while."""
+        ...
+
+    async def ping(self) -> None:
+        """Asks the other side for something that costs nothing. Raises `NotSent` if it does not answer: the last try of
+        a part in doubt waits until it does.
         """
         ...

@@ -53,6 +53,9 @@ class ConsoleChat:
             self._is_typing = True
             self._write("     (typing …)\n")
 
+    async def ping(self) -> None:
+        """A terminal is always there."""
+
 
 async def run_console(companion: CompanionBot, lines: TextIO | None, write: Callable[[str], None]) -> None:
     """Until `/quit`, or the end of the input: then what was written is answered first. One console at a time has it."""

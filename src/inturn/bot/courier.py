@@ -34,15 +34,17 @@ Pace = tuple[float, float] | None
 
 
 class Journal(Protocol):
-    """Where a delivery stands: `part` is the first that is not known to have gone out, `tries` how often it was sent
-    without an answer, `refused` how many parts before it were refused for good.
+    """Where a delivery stands: `part` is the first that is not known to have gone out, `tries` how often it was tried,
+    `is_in_doubt` whether one of these tries may have succeeded, `refused` how many parts before it were refused for
+    good.
     """
 
     part: int
     tries: int
+    is_in_doubt: bool
     refused: int
 
-    async def note(self, part: int, tries: int) -> None:
+    async def note(self, part: int, tries: int, is_in_doubt: bool = False) -> None:
         """Remembers it, before anything else happens."""
         ...
 
@@ -51,9 +53,10 @@ class Memo:
     """A journal for a sender that nobody continues."""
 
     part = tries = refused = 0
+    is_in_doubt = False
 
-    async def note(self, part: int, tries: int) -> None:
-        self.part, self.tries = part, tries
+    async def note(self, part: int, tries: int, is_in_doubt: bool = False) -> None:
+        self.part, self.tries, self.is_in_doubt = part, tries, is_in_doubt
 
 
 class Delivered(NamedTuple):
@@ -97,38 +100,37 @@ class Courier(NamedTuple):
             await asyncio.sleep(pause_s)
 
     async def _send(self, number: int, part: Part, journal: Journal) -> str:
-        tries, refusals, has_failed = journal.tries, 0, False
+        tries, is_in_doubt, refusals = journal.tries, journal.is_in_doubt, 0
         while tries < self.max_tries:
             if tries:
                 await self._until_reached()
-            await journal.note(number, tries + 1)
+            await journal.note(number, tries + 1, is_in_doubt=True)
             try:
                 await self.chat.send_part(self.chat_id, part)
                 return "sent"
             except NotSent as refusal:
-                await journal.note(number, tries)  # nothing is in doubt
+                await journal.note(number, tries, is_in_doubt)  # this try is in no doubt
                 refusals += 1
                 await self._wait(refusal, refusals)
             except PerhapsSent as doubt:
-                tries, has_failed = tries + 1, doubt.has_failed
                 log.warning("user %s: part %d may or may not have been sent: %s", self.chat_id, number + 1, doubt)
+                tries, is_in_doubt = tries + 1, is_in_doubt or not doubt.has_failed
+                if not is_in_doubt:
+                    await journal.note(number, tries)
             except Unsendable as error:
                 log.error("user %s: part %d cannot be sent: %s", self.chat_id, number + 1, error)
                 return "refused"
-        return "refused" if has_failed else "in_doubt"
+        return "in_doubt" if is_in_doubt else "refused"
 
     async def _until_reached(self) -> None:
-        """A part in doubt has few tries, and none of them is for an outage. The typing sign costs nothing."""
+        """A part in doubt has few tries, and none of them is for an outage."""
         await asyncio.sleep(DOUBT_PAUSE_S)
         for refusals in itertools.count(1):
             try:
-                await self.chat.show_typing(self.chat_id)
+                await self.chat.ping()
+                return
             except NotSent as refusal:
                 await self._wait(refusal, refusals)
-                continue
-            except Exception as error:  # noqa: BLE001 - a sign that cannot be shown says nothing about parts
-                log.debug("user %s: no typing sign: %s", self.chat_id, error)
-            return
 
     async def _wait(self, refusal: NotSent, refusals: int) -> None:
         pause_s = FIRST_PAUSE_S * 2.0 ** (refusals - 1) if refusal.after is None else refusal.after
@@ -162,7 +164,13 @@ async def _send_text(chat_id: int | str, text: str, bot: Any, typing_manager: An
         log.warning("user %s: no typing sign: inturn's TypingIndicatorManager shows it, and this is %s", chat_id, kind)
         typing_manager = None
     courier = Courier(chat_of(bot), chat_id, typing_manager, max_tries=max_tries)
-    delivered = await courier.deliver(split(text), Memo())
+    memo = Memo()
+    try:
+        delivered = await courier.deliver(split(text), memo)
+    except NotSent as refusal:
+        if memo.part == 0 and memo.is_in_doubt:
+            raise PerhapsSent(f"no answer to the first part, and then {refusal}") from refusal
+        raise
     if not delivered.sent and not delivered.in_doubt:
         raise Unsendable(f"nothing of this text can be sent: parts refused: {delivered.refused}")
     if not delivered.sent:

@@ -78,6 +78,7 @@ class Entry(BaseModel):
     fence: int = 0
     part: int = 0
     tries: int = 0
+    is_in_doubt: bool = False
     refused: int = 0
     lock_id: str = ""
 
@@ -95,21 +96,22 @@ class LaneJournal:
         self._delivery = delivery
         self._fence = fence
         self.part = self.tries = self.refused = 0
+        self.is_in_doubt = False
         self.lock_id = ""
         """The send lock that this delivery holds, perhaps since before a crash."""
 
     async def read(self) -> None:
         entry = await self._app.lanes.state(self._key, Entry)
         if entry is not None and entry.delivery == self._delivery:
-            self.part, self.tries, self.refused = entry.part, entry.tries, entry.refused
-            self.lock_id = entry.lock_id
+            self.part, self.tries, self.is_in_doubt = entry.part, entry.tries, entry.is_in_doubt
+            self.refused, self.lock_id = entry.refused, entry.lock_id
 
     @property
     def is_begun(self) -> bool:
         """Whether a part of it may have gone out."""
         return self.part > 0 or self.tries > 0
 
-    async def note(self, part: int, tries: int) -> None:
+    async def note(self, part: int, tries: int, is_in_doubt: bool = False) -> None:
         """Raises `LeaseLost` if another process has taken over this delivery, or a later one.
 
         While the store is away it tries again, for as long as the delivery has its turn.
@@ -117,7 +119,8 @@ class LaneJournal:
         # until a part may have gone out, whoever has the lock releases it when it stops: nobody else may go on under it
         lock_id = self.lock_id if part or tries else ""
         entry = Entry(
-            delivery=self._delivery, fence=self._fence, part=part, tries=tries, refused=self.refused, lock_id=lock_id
+            delivery=self._delivery, fence=self._fence, part=part, tries=tries, is_in_doubt=is_in_doubt,
+            refused=self.refused, lock_id=lock_id,
         )  # fmt: skip
         while True:
             try:
@@ -128,7 +131,7 @@ class LaneJournal:
                 await asyncio.sleep(JOURNAL_PAUSE_S)
         if not is_ours:
             raise LeaseLost(self._key, self._fence, "another process goes on with this delivery")
-        self.part, self.tries = part, tries
+        self.part, self.tries, self.is_in_doubt = part, tries, is_in_doubt
 
     async def _write(self, entry: Entry) -> bool:
         """Returns `False` if there is a newer entry."""
@@ -137,6 +140,12 @@ class LaneJournal:
                 return False
             turn.state = entry
         return True
+
+
+class _TooLate(Stop):
+    def __init__(self, is_begun: bool) -> None:
+        super().__init__(f"it could not be delivered for {GIVE_UP_S / 3600:g} hours")
+        self.is_begun = is_begun
 
 
 class DeliveryLane:
@@ -162,10 +171,10 @@ class DeliveryLane:
 
     async def _run(self, turn: Turn[None]) -> Result:
         delivery = turn.body
-        if turn.messages[0].waited_s > GIVE_UP_S:
-            raise Stop(f"it could not be delivered for {GIVE_UP_S / 3600:g} hours")
         journal = LaneJournal(self._app, delivery.chat_id, delivery.id, turn.fence)
         await journal.read()
+        if turn.messages[0].waited_s > GIVE_UP_S:
+            raise _TooLate(journal.is_begun)
         lock = SendLock.of(self._locks, delivery.chat_id, self._life_s)
         pause_s = min(turn.attempt - 1.0, MAX_PAUSE_S)
         journal.lock_id = await self._take(lock, journal.lock_id, pause_s)
@@ -254,4 +263,5 @@ class DeliveryLane:
             turn.send(OUTCOME, outcome, key=f"user:{delivery.user_id}")
 
     def _on_dead(self, turn: Turn[None], error: Exception) -> None:
-        self._tell(turn, turn.body, self._failed(turn.body), is_untold=False)  # parts of it may have gone out
+        is_untold = isinstance(error, _TooLate) and not error.is_begun  # otherwise parts of it may have gone out
+        self._tell(turn, turn.body, self._failed(turn.body), is_untold=is_untold)

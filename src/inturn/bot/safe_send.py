@@ -23,7 +23,7 @@ from inturn.compat.brought_lock import ANSWERS_WITHIN_S, BroughtLock, BroughtLoc
 from inturn.compat.dedup import AsyncMessageDeduplicationManager
 from inturn.compat.managers import AsyncDistributedLockManager
 from inturn.compat.plain import kind_of
-from inturn.errors import ArgumentTypeError, LockTimeout
+from inturn.errors import ArgumentTypeError, InTurnError, LockTimeout, StoreUnavailable
 from inturn.settings import Settings
 from inturn.store import clock
 
@@ -298,7 +298,11 @@ class _Work:
 
 
 def _is_away(error: Exception) -> bool:
-    """An error of Python's own that is not about a connection is a mistake: of the manager, or in how it is used."""
+    """An error of Python's own that is not about a connection is a mistake: of the manager, or in how it is used. So is
+    one of ours that is not about the store, such as a chat id that is too long for a name.
+    """
+    if isinstance(error, InTurnError):
+        return isinstance(error, StoreUnavailable)
     return isinstance(error, OSError) or type(error).__module__ != "builtins"
 
 

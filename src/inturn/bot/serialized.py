@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from string import Formatter
 from typing import Any, Literal, TypeVar, cast, get_args
@@ -294,15 +294,24 @@ class _Serialized:
 
     def _once(self, message_id: Any) -> str | None:
         """Two tasks may be given the same id of an order, and both have to run."""
-        return None if message_id is None else f"{self._scope}:{template.message_id(message_id)}"
+        if message_id is None:
+            return None
+        known = template.message_id(message_id)
+        scoped = f"{self._scope}:{known}"
+        return scoped if len(scoped.encode()) <= arguments.MAX_NAME_BYTES else template.content_id(self._scope, known)
 
 
 def _scope_of(function: Callable[..., Any]) -> str:
     """The same name in a worker, which imports the module, and in a program that is the module."""
-    module = function.__module__
+    named: Any = function.func if isinstance(function, partial) else function
+    if not hasattr(named, "__qualname__"):
+        named = type(named)  # of an object that can be called
+    module = named.__module__
     if module == "__main__":
-        module = Path(getattr(sys.modules["__main__"], "__file__", None) or module).stem
-    return f"{module}.{function.__qualname__}"
+        main = sys.modules["__main__"]
+        spec, path = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+        module = spec.name if spec is not None else Path(path or module).stem
+    return f"{module}.{named.__qualname__}"
 
 
 def _must_be_plain(function: Any) -> None:

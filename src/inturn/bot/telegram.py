@@ -21,7 +21,7 @@ try:
     from aiogram.client.session.base import BaseSession
     from aiogram.client.telegram import TelegramAPIServer
     from aiogram.methods import GetUpdates, Response
-    from aiogram.types import Message, MessageEntity
+    from aiogram.types import Message, MessageEntity, User
     from aiogram.utils.token import TokenValidationError
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] not in ("aiogram", "aiohttp"):
@@ -41,7 +41,7 @@ CONNECTIONS = 100
 """Of them, so many are for parts and for typing signs that each has one at once: a part that waited for a connection
 would count against its time, and nobody could tell later whether it was ever sent.
 """
-_KEPT = (Response[Message], Response[bool])
+_KEPT = (Response[Message], Response[User], Response[bool])
 """aiogram names these for every call, and pydantic would build them anew whenever nobody holds them."""
 
 ALLOWED_UPDATES = ["message", "edited_message", "my_chat_member"]
@@ -127,8 +127,15 @@ class TelegramChat:
                 await self.bot.send_chat_action(chat_id, "typing", request_timeout=TYPING_S)  # type: ignore[arg-type]
         except exceptions.TelegramRetryAfter as error:
             raise NotSent(error.message, float(error.retry_after)) from error
-        except (exceptions.TelegramServerError, exceptions.TelegramNetworkError, exceptions.ClientDecodeError) as error:
-            raise NotSent(_first_line(error)) from error
+
+    async def ping(self) -> None:
+        self._must_be_of_this_loop()
+        try:
+            async with self._places.parts:
+                await self.bot.get_me(request_timeout=SEND_S)  # type: ignore[arg-type]
+        except Exception as error:
+            found = _read(error)
+            raise NotSent(str(found), getattr(found, "after", None)) from error
 
     def _must_be_of_this_loop(self) -> None:
         """A `Bot` has the connections of the loop that used it first. On another one nobody knows what was sent."""

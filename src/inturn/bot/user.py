@@ -43,8 +43,8 @@ class User(BaseModel):
     """The id of the cadence message that counts."""
     moved_to: float = 0.0
     """Unix time of the last message that quiet hours have moved."""
-    is_forgetting: bool = False
-    """A `Memory` has perhaps not yet forgotten what it was told to."""
+    forgetting: str = ""
+    """The `/reset` that a `Memory` has not yet heard of, or failed at: until then it knows what the user took back."""
     told_at: float = 0.0
     """Unix time at which they were last told that nobody could answer."""
 
@@ -91,4 +91,4 @@ class User(BaseModel):
         self.is_reachable = True
 
     def forget(self) -> None:
-        self.history, self.memory, self.albums, self.is_forgetting = [], {}, [], True
+        self.history, self.memory, self.albums = [], {}, []

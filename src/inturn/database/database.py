@@ -181,8 +181,11 @@ class Database:
 
     async def close(self) -> None:
         """It may be used again, also in another event loop. What was in memory is gone."""
-        if self._giving_back:
-            await asyncio.wait(self._giving_back)
+        here = asyncio.get_running_loop()
+        # those of a loop that was closed never end
+        if on_their_way := [each for each in self._giving_back if each.get_loop() is here]:
+            await asyncio.wait(on_their_way)
+        self._giving_back.clear()
         await self._engine.dispose()
         memory, self._memory, self._place = self._memory, None, None
         if memory is not None:
