@@ -255,6 +255,8 @@ async def test_a_silence_that_telegram_wants_is_kept_before_the_last_try_too(
         ([ServerError(), ServerError()], "refused"),
         ([LostAnswer(), ServerError()], "in_doubt"),
         ([ServerError(), LostAnswer()], "in_doubt"),
+        ([ServerError(), Refuse(400, "Bad Request: message is too long")], "refused"),
+        ([LostAnswer(), Refuse(400, "Bad Request: message is too long")], "in_doubt"),
     ],
 )
 async def test_a_part_counts_as_refused_only_if_each_try_was(

@@ -119,7 +119,7 @@ class Courier(NamedTuple):
                     await journal.note(number, tries)
             except Unsendable as error:
                 log.error("user %s: part %d cannot be sent: %s", self.chat_id, number + 1, error)
-                return "refused"
+                break
         return "in_doubt" if is_in_doubt else "refused"
 
     async def _until_reached(self) -> None:
