@@ -7,6 +7,7 @@ import os
 import queue
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -129,8 +130,8 @@ def serving(folder: Path, site: str, *options: str) -> Iterator[tuple[Uvicorn, s
     try:
         found = re.search(r"http://\S+:\d+", uvicorn.hears("running on http"))
         assert found is not None
-        if "--reload" in options:
-            uvicorn.hears("startup complete")
+        if "--reload" in options:  # its parent says so, and its child listens only after "startup complete"
+            until(lambda: listens(found[0]), 60)
         yield uvicorn, found[0]
     finally:
         uvicorn.kill()
@@ -142,6 +143,12 @@ def until(is_so: Callable[[], bool], within_s: float = 30, pause_s: float = 0.02
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(pause_s)
+
+
+def listens(url: str) -> bool:
+    host, port = url.removeprefix("http://").split(":")
+    with socket.socket() as client:
+        return client.connect_ex((host, int(port))) == 0
 
 
 def ask(url: str, n: int) -> int:
