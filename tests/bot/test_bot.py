@@ -22,7 +22,7 @@ from inturn.bot.conversation import Question
 from inturn.bot.courier import Courier, Delivered
 from inturn.bot.delivery_lane import ATTEMPTS, DELIVER, GIVE_UP_S, MAX_PAUSE_S, OUTCOME, Entry, LaneJournal
 from inturn.bot.user import User
-from inturn.errors import AgentUnavailable, ArgumentError, CommitUnknown, MailboxFull, StoreUnavailable
+from inturn.errors import AgentUnavailable, ArgumentError, CommitUnknown, LeaseLost, MailboxFull, StoreUnavailable
 from inturn.lanes.executor import take_turn
 from inturn.store.lane import read_ident
 from inturn.testing import drain
@@ -490,16 +490,39 @@ async def test_the_send_lock_is_kept_while_the_rest_of_an_answer_is_still_to_com
     assert await locks.acquire_lock(f"send_ai_response:user:{USER}", 1) is not None
 
 
-async def test_a_lock_under_which_nothing_has_gone_out_is_left_to_nobody(world: World) -> None:
+async def journals(world: World, delivery: str, *fences: int) -> list[LaneJournal]:
+    """Of turns of the same delivery, one after the other. Each has taken it over from the one before."""
+    made = [LaneJournal(world.app, USER, delivery, fence) for fence in fences]
+    for journal in made:
+        await journal.take_over()
+    return made
+
+
+async def test_who_was_taken_over_cannot_write_even_if_the_new_one_has_sent_nothing_yet(world: World) -> None:
+    """It may have been stopped for so long, and wakes while the new one waits for the send lock."""
+    before, now = await journals(world, "d", 1, 2)
+    with pytest.raises(LeaseLost, match="another process goes on"):
+        await before.note(0, 1)
+    await now.note(0, 1)
+    (later,) = await journals(world, "e", 3)
+    assert (later.part, later.tries) == (0, 0), "that is another delivery"
+    with pytest.raises(LeaseLost, match="another process goes on"):
+        await now.note(1, 0)
+
+
+@pytest.mark.parametrize(("tries", "lock_id"), [(1, "lock"), (0, "")])
+async def test_a_lock_under_which_nothing_has_gone_out_is_left_to_nobody(
+    world: World, tries: int, lock_id: str
+) -> None:
     """Who has it releases it when it stops: whoever went on under it would be without a lock then."""
-    ours, theirs = LaneJournal(world.app, USER, "d", fence=1), LaneJournal(world.app, USER, "d", fence=2)
+    (ours,) = await journals(world, "d", 1)
     ours.lock_id = "lock"
     await ours.note(0, 1)
-    await theirs.read()
-    assert theirs.lock_id == "lock", "a part may have gone out"
-    await ours.note(0, 0)
-    await theirs.read()
-    assert theirs.lock_id == ""
+    await ours.note(0, tries)
+    (theirs,) = await journals(world, "d", 2)
+    assert theirs.lock_id == lock_id
+    with pytest.raises(LeaseLost):  # then it knows that the lock is not its own to release
+        await ours.note(0, 0)
 
 
 async def test_a_worker_that_is_stopped_in_the_middle_of_an_answer_leaves_its_lock_to_who_goes_on() -> None:

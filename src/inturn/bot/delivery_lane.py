@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -84,7 +85,7 @@ class Entry(BaseModel):
 
 
 class LaneJournal:
-    """Which part is under way, for one turn of the delivery lane: written before each part, and after it.
+    """Which part is under way, for one turn of the delivery lane: written when it begins and around each part.
 
     If the process dies after a note, the next one finds a part in doubt; if it dies before, nothing was sent. A process
     that was stopped and taken over cannot write any more: the newer turn has a higher fence.
@@ -100,11 +101,13 @@ class LaneJournal:
         self.lock_id = ""
         """The send lock that this delivery holds, perhaps since before a crash."""
 
-    async def read(self) -> None:
-        entry = await self._app.lanes.state(self._key, Entry)
-        if entry is not None and entry.delivery == self._delivery:
-            self.part, self.tries, self.is_in_doubt = entry.part, entry.tries, entry.is_in_doubt
-            self.refused, self.lock_id = entry.refused, entry.lock_id
+    async def take_over(self) -> None:
+        """Reads where this delivery stands. From now on nobody who had it before can write, whether they have noticed
+        that their turn is over or not: what we know of the parts stays true.
+        """
+        entry = await self._change(lambda found: found if found.delivery == self._delivery else Entry())
+        self.part, self.tries, self.is_in_doubt = entry.part, entry.tries, entry.is_in_doubt
+        self.refused, self.lock_id = entry.refused, entry.lock_id
 
     @property
     def is_begun(self) -> bool:
@@ -118,28 +121,31 @@ class LaneJournal:
         """
         # until a part may have gone out, whoever has the lock releases it when it stops: nobody else may go on under it
         lock_id = self.lock_id if part or tries else ""
-        entry = Entry(
-            delivery=self._delivery, fence=self._fence, part=part, tries=tries, is_in_doubt=is_in_doubt,
-            refused=self.refused, lock_id=lock_id,
-        )  # fmt: skip
+        entry = Entry(part=part, tries=tries, is_in_doubt=is_in_doubt, refused=self.refused, lock_id=lock_id)
+        await self._change(lambda found: entry)
+        self.part, self.tries, self.is_in_doubt = part, tries, is_in_doubt
+
+    async def _change(self, change: Callable[[Entry], Entry]) -> Entry:
         while True:
             try:
-                is_ours = await self._write(entry)
+                entry = await self._write(change)
                 break
             except (StoreUnavailable, CommitUnknown, LeaseLost) as error:
                 log.warning("the journal %s is not written, trying again: %s", self._key, error)
                 await asyncio.sleep(JOURNAL_PAUSE_S)
-        if not is_ours:
+        if entry is None:
             raise LeaseLost(self._key, self._fence, "another process goes on with this delivery")
-        self.part, self.tries, self.is_in_doubt = part, tries, is_in_doubt
+        return entry
 
-    async def _write(self, entry: Entry) -> bool:
-        """Returns `False` if there is a newer entry."""
+    async def _write(self, change: Callable[[Entry], Entry]) -> Entry | None:
+        """Returns what was written; `None` if there is a newer entry."""
         async with self._app.turn(self._key, state=Entry, state_ttl=KEEP_JOURNAL_S) as turn:
-            if turn.state.fence > entry.fence:
-                return False
+            if turn.state.fence > self._fence:
+                return None
+            ours = {"delivery": self._delivery, "fence": self._fence}
+            entry: Entry = change(turn.state).model_copy(update=ours)
             turn.state = entry
-        return True
+        return entry
 
 
 class _TooLate(Stop):
@@ -172,7 +178,7 @@ class DeliveryLane:
     async def _run(self, turn: Turn[None]) -> Result:
         delivery = turn.body
         journal = LaneJournal(self._app, delivery.chat_id, delivery.id, turn.fence)
-        await journal.read()
+        await journal.take_over()
         if turn.messages[0].waited_s > GIVE_UP_S:
             raise _TooLate(journal.is_begun)
         lock = SendLock.of(self._locks, delivery.chat_id, self._life_s)
