@@ -18,6 +18,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.connections import NEW_EACH_TIME
 from tests.servers import free_port
 from tests.servers.server import keep_port
 from tests.servers.telegram import TOKEN, TelegramServer
@@ -83,7 +84,10 @@ def test_a_newer_message_interrupts_the_answer_and_both_are_answered_together(st
     # a word of the answer takes 0.3 s: on a busy machine the newer message must not come when all have been said
     first = [f"word{number}" for number in range(12)]
     # made beforehand, since that takes its time
-    with started("interrupting_chat.py", store_url) as (_, url), httpx.Client(timeout=20) as client:
+    with (
+        started("interrupting_chat.py", store_url) as (_, url),
+        httpx.Client(timeout=20, limits=NEW_EACH_TIME) as client,
+    ):
         chat = f"{url}/chats/{namespace}"
         assert "EventSource" in client.get(url).text
         with client.stream("GET", f"{chat}/events") as stream:
@@ -107,7 +111,7 @@ def test_a_newer_message_interrupts_the_answer_and_both_are_answered_together(st
 
 def test_the_chat_stops_quietly_while_a_stream_is_open(store_url: str, namespace: str) -> None:
     with ExitStack() as stack:
-        client = stack.enter_context(httpx.Client(timeout=20))
+        client = stack.enter_context(httpx.Client(timeout=20, limits=NEW_EACH_TIME))
         # the example is stopped first, and the stream left last
         streams = stack.enter_context(ExitStack())
         _, url = stack.enter_context(started("interrupting_chat.py", store_url))

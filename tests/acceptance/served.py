@@ -14,6 +14,7 @@ from typing import IO
 
 import httpx
 
+from tests.connections import NEW_EACH_TIME
 from tests.servers.last_command import LastCommand
 
 STARTUP_S = 60
@@ -52,7 +53,13 @@ class Served:
         self._lines.put("")
 
     def client(self, **options: object) -> httpx.AsyncClient:
-        return httpx.AsyncClient(base_url=self.url, timeout=60, trust_env=False, **options)  # type: ignore[arg-type]
+        return httpx.AsyncClient(
+            base_url=self.url,
+            timeout=60,
+            trust_env=False,
+            limits=NEW_EACH_TIME,
+            **options,  # type: ignore[arg-type]
+        )
 
     def logged(self) -> str:
         self._log.seek(0)

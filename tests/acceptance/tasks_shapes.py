@@ -22,6 +22,7 @@ import pytest
 from inturn.http.signatures import Secrets, new_secret, sign
 from tests.acceptance.tasks_books import Row, check_books, rows
 from tests.acceptance.tasks_provider import Plan, Provider
+from tests.connections import NEW_EACH_TIME
 from tests.servers import Broker, PrivatePostgres, PrivateRedis
 from tests.split import ADMIN, TENANT, Part, Split
 from tests.tasks.world import wide_window
@@ -254,9 +255,7 @@ class Desk:
 
 @asynccontextmanager
 async def desk_of(shape: Shape) -> AsyncIterator[Desk]:
-    # each request has a connection of its own: one that is kept may be closed by the server just when it is used again
-    limits = httpx.Limits(max_connections=100, max_keepalive_connections=0)
-    async with httpx.AsyncClient(base_url=shape.url, timeout=SOON_S, trust_env=False, limits=limits) as client:
+    async with httpx.AsyncClient(base_url=shape.url, timeout=SOON_S, trust_env=False, limits=NEW_EACH_TIME) as client:
         desk = Desk(shape, client)
         try:
             yield desk

@@ -12,6 +12,7 @@ import pytest
 
 from tests.acceptance.jobs_books import Books, text_of
 from tests.acceptance.jobs_command import SERVICE_KEY, Command, environment
+from tests.connections import NEW_EACH_TIME
 from tests.jobs.receiver import SECRET, Receiver, receiving
 from tests.jobs.world import TASK
 from tests.waiting import until
@@ -61,7 +62,8 @@ async def receiver() -> AsyncIterator[Receiver]:
 
 def client_of(line: str, key: str = SERVICE_KEY) -> httpx.AsyncClient:
     headers = {"authorization": f"Bearer {key}"} if key else {}
-    return httpx.AsyncClient(base_url=line.split()[-1], headers=headers, timeout=60, trust_env=False)
+    url = line.split()[-1]
+    return httpx.AsyncClient(base_url=url, headers=headers, timeout=60, trust_env=False, limits=NEW_EACH_TIME)
 
 
 async def test_servers_that_accept_and_workers_that_work_are_processes_of_their_own(

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from inturn.settings import Settings
 from inturn.web.app import make_app
 from tests.acceptance.served import Served
+from tests.connections import NEW_EACH_TIME
 
 EXAMPLES = 20
 
@@ -57,7 +58,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def client(server: Served) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url, timeout=30, trust_env=False) as client:
+    with httpx.Client(base_url=server.url, timeout=30, trust_env=False, limits=NEW_EACH_TIME) as client:
         yield client
 
 

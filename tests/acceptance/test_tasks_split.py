@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.connections import NEW_EACH_TIME
 from tests.module_process import ROOT
 from tests.servers.last_command import LastCommand
 from tests.split import environment
@@ -93,7 +94,8 @@ def test_it_leaves_nothing_behind_if_it_is_ended_while_it_still_starts(
 def use(said: str) -> None:
     """The page is there, and the first of the printed commands makes a task. Not every machine has curl."""
     page, key = re.findall(r"The page: +(\S+)\nThe API key: +(\S+)", said)[0]
-    with httpx.Client(trust_env=False, headers={"authorization": f"Bearer {key}"}, timeout=60) as client:
+    headers = {"authorization": f"Bearer {key}"}
+    with httpx.Client(trust_env=False, headers=headers, timeout=60, limits=NEW_EACH_TIME) as client:
         assert client.get(page).status_code == 200
         command = said[said.index("curl -s") : said.index("\n  curl -s", said.index("curl -s") + 1)]
         words = shlex.split(command.replace("\\\n", ""))

@@ -98,7 +98,7 @@ async def test_many_are_due_in_order(app: InTurn) -> None:
     soon = time.time() + 4  # none of them is due before all are submitted, however busy the machine is
     async with working(app):
         receipts = [
-            await submit(app, text, not_before=soon + after_s) for text, after_s in (("c", 0.3), ("a", 0), ("b", 0.15))
+            await submit(app, text, not_before=soon + after_s) for text, after_s in (("c", 2), ("a", 0), ("b", 1))
         ]
         assert [receipt.status for receipt in receipts] == ["delayed"] * 3
         await results(receipts)

@@ -19,6 +19,7 @@ from inturn.visitors.chat import Chat
 from inturn.visitors.conversations import LaneConversations
 from inturn.visitors.responder import VisitorResponder
 from tests.conftest import MakeApp
+from tests.connections import NEW_EACH_TIME
 from tests.visitors.listener import WITHIN_S, listening, serving
 from tests.visitors.world import Recorder, said, set_up
 from tests.waiting import until
@@ -165,7 +166,7 @@ async def test_a_tenant_may_have_so_many_streams_open(app: InTurn, agent: Record
     streams = TenantStreams(2)
     async with serving(responder, streams) as base:
         async with listening(base), listening(base):
-            async with httpx.AsyncClient(base_url=base) as client:
+            async with httpx.AsyncClient(base_url=base, limits=NEW_EACH_TIME) as client:
                 refused = await client.get("/conversations/c1/events")
                 assert refused.status_code == 429
             async with listening(base, **{"x-tenant": "acme"}):

@@ -41,6 +41,8 @@ async def submit(
     written = handler.write_body(body)
     identity = chosen if chosen is not None else secrets.token_hex(12)
     await runtime.process.ready()
+    if not_before is not None:
+        delay_ms = policy.delay_ms(None, not_before, runtime.now_s())  # to be ready may have taken its time
     timing = handler.timing
     answer = await runtime.process.store.submit(
         Submission(

@@ -14,6 +14,7 @@ import pytest
 
 from inturn.store import clock
 from tests.acceptance.processes import Child
+from tests.connections import NEW_EACH_TIME
 from tests.servers import PrivateRedis
 
 ORDER = {"item": "tea"}
@@ -86,7 +87,9 @@ async def served(pair: Pair, namespace: str) -> AsyncIterator[Served]:
     async with AsyncExitStack() as stack:
         headers = {"authorization": f"Bearer {namespace}"}
         clients = [
-            await stack.enter_async_context(httpx.AsyncClient(base_url=url, headers=headers, timeout=30))
+            await stack.enter_async_context(
+                httpx.AsyncClient(base_url=url, headers=headers, timeout=30, limits=NEW_EACH_TIME)
+            )
             for _, url in running
         ]
         yield Served([child for child, _ in running], clients, pair.folder)
