@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 import redis
 from celery import Celery
+from celery.app.task import Context
 from celery.app.trace import build_tracer
 from celery.signals import worker_process_shutdown
 
@@ -388,6 +389,23 @@ def test_a_task_of_a_quorum_queue_is_put_back_for_a_whole_second_at_least(
     def remind(user_id: int) -> None: ...
 
     request = {"delivery_info": {"exchange": "celery", "routing_key": "celery"}}
+    with InTurn(sqlite_url) as app, app.turn("user:1"):
+        done = build_tracer(remind.name, remind, app=eager)("id", (1,), {}, request)
+    assert done.info.state == "RETRY", done.info
+
+
+def test_celery_before_5_7_puts_a_task_back_as_well(
+    eager: Celery, sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has `None` in place of the headers of a task that was sent without any."""
+    eager.conf.update(task_always_eager=False, broker_url="memory://")
+    monkeypatch.setattr(Context, "_filter_x_death_headers", lambda self, headers: headers, raising=False)
+
+    @eager.task(ignore_result=True)  # type: ignore[untyped-decorator]
+    @serialized(key="user:{user_id}", url=sqlite_url)
+    def remind(user_id: int) -> None: ...
+
+    request = {"delivery_info": {"exchange": "", "routing_key": "celery"}}
     with InTurn(sqlite_url) as app, app.turn("user:1"):
         done = build_tracer(remind.name, remind, app=eager)("id", (1,), {}, request)
     assert done.info.state == "RETRY", done.info

@@ -365,7 +365,7 @@ def put_back(task: Any, waits: int, why: Exception) -> None:
     if detect_quorum_queues(task.app, task.app.connection_for_write().transport.driver_type)[0]:
         pause_s = max(pause_s, 1.0)  # RabbitMQ holds it back then, for whole seconds, and Celery refuses none
     # not by `task.retry`: it counts, and what the function itself may retry would soon be used up
-    headers = {**request.as_execution_options()["headers"], WAITS: waits}
+    headers = {**(request.as_execution_options()["headers"] or {}), WAITS: waits}  # Celery before 5.7 may have none
     again = task.signature_from_request(headers=headers, countdown=pause_s)
     try:
         again.apply_async()
