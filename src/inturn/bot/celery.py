@@ -142,8 +142,10 @@ def send_proactive_message(self: Any, user_id: int, text: str | None = None) -> 
 async def _say(
     companion: CompanionBot, user_id: int, text: str | None, task_id: str | None, hold_s: float | None
 ) -> str:
+    runtime = companion.app.runtime
+    runtime.must_not_wait_for(f"user:{user_id}")  # before it is said: what is refused must not be sent later
     receipt = await companion.say(user_id, text, message_id=task_id)
-    work = OwnWork(companion.app.runtime)
+    work = OwnWork(runtime)
     ends_at = None if hold_s is None else clock.now() + hold_s
     while True:
         for key, can in ((f"user:{user_id}", (CADENCE, PROACTIVE, OUTCOME)), (f"user:{user_id}>deliver", (DELIVER,))):
