@@ -577,6 +577,17 @@ def test_a_plain_function_and_a_call_inside_another_task_take_turns_as_well(eage
         serialized(key="user:{user_id}", url=sqlite_url)(lambda user_id: note(user_id))(1)
 
 
+def test_a_function_of_the_arguments_does_not_get_the_task_itself(eager: Celery, sqlite_url: str) -> None:
+    @eager.task(bind=True)  # type: ignore[untyped-decorator]
+    @serialized(key=lambda user_id: f"user:{user_id}", url=sqlite_url)
+    def remind(self: Any, user_id: int) -> str:
+        frame = this_turn()
+        assert frame is not None
+        return frame.turn.key
+
+    assert remind.delay(1).get() == remind(1) == remind.run(1) == "user:1"
+
+
 def test_celery_checks_the_arguments_of_a_call_as_without_the_decorator(eager: Celery, sqlite_url: str) -> None:
     @eager.task(bind=True)  # type: ignore[untyped-decorator]
     @serialized(key="user:{user_id}", url=sqlite_url)

@@ -197,9 +197,9 @@ class _Name:
                 problem = "must not contain '>', which joins a key and the handler of its sends"
                 raise ArgumentError(field, problem, source)
 
-    def of(self, bound: inspect.BoundArguments, task: Task | None, task_id: str) -> object:
+    def of(self, bound: inspect.BoundArguments, task_id: str) -> object:
         if self._function is not None:
-            is_bound = task is not None and len(bound.args) > 0 and bound.args[0] is task
+            is_bound = len(bound.args) > 0 and isinstance(bound.args[0], Task)
             return self._function(*bound.args[is_bound:], **bound.kwargs)
         return self._template.fill({"task_id": task_id, **bound.kwargs, **bound.arguments})
 
@@ -262,7 +262,7 @@ class _Serialized:
         bound.apply_defaults()
         request = None if task is None else task.request
         task_id = (request.id if request is not None else None) or uuid()
-        key, identity = self._key.of(bound, task, task_id), self._message_id.of(bound, task, task_id)
+        key, identity = self._key.of(bound, task_id), self._message_id.of(bound, task_id)
         is_plain = request is None or request.called_directly or request.is_eager
         return _Call(args, kwargs, key, identity, task, may_go_back=not is_plain)
 
