@@ -588,6 +588,21 @@ def test_a_function_of_the_arguments_does_not_get_the_task_itself(eager: Celery,
     assert remind.delay(1).get() == remind(1) == remind.run(1) == "user:1"
 
 
+def test_a_task_whose_function_calls_itself_takes_a_turn_for_each_call(eager: Celery, sqlite_url: str) -> None:
+    ran: list[str] = []
+
+    @serialized(key="node:{node}", url=sqlite_url)
+    def walk(node: str, times: int = 0) -> None:
+        ran.append(node)
+        for _ in range(times):
+            walk("child")  # not by the id of the task: that would run once
+
+    task = eager.task(walk)
+    for _ in range(2):
+        task.apply(("root", 2), task_id="id").get()
+    assert ran == ["root", "child", "child"]
+
+
 def test_celery_checks_the_arguments_of_a_call_as_without_the_decorator(eager: Celery, sqlite_url: str) -> None:
     @eager.task(bind=True)  # type: ignore[untyped-decorator]
     @serialized(key="user:{user_id}", url=sqlite_url)

@@ -12,7 +12,9 @@ import os
 import random
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
@@ -110,7 +112,8 @@ def serialized(
 
         @wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
-            return serial.run(_own_task(run), args, kwargs)
+            with _own_task(run) as task:
+                return serial.run(task, args, kwargs)
 
         run.__signature__ = signature  # type: ignore[attr-defined] # by which Celery checks the arguments of a call
         return cast(F, run)
@@ -325,16 +328,26 @@ def _must_be_plain(function: Any) -> None:
         raise ArgumentTypeError("function", problem, function)
 
 
-def _own_task(run: Callable[..., Any]) -> Task | None:
+_begun: ContextVar[object] = ContextVar("inturn_task", default=None)
+"""The request that is served here: what its function calls is another call, also if that is the function itself."""
+
+
+@contextmanager
+def _own_task(run: Callable[..., Any]) -> Iterator[Task | None]:
     """The task that Celery runs now, if `run` is its function, and not one that its function calls."""
-    if not current_task:
-        return None
 
     def is_ours(function: Any) -> bool:
         return getattr(function, "__func__", function) is run
 
-    task = current_task._get_current_object()
-    return task if is_ours(inspect.unwrap(task.run, stop=is_ours)) else None
+    task = current_task._get_current_object() if current_task else None
+    if task is None or not is_ours(inspect.unwrap(task.run, stop=is_ours)) or _begun.get() is task.request:
+        yield None
+        return
+    before = _begun.set(task.request)
+    try:
+        yield task
+    finally:
+        _begun.reset(before)
 
 
 def _must_not_be_revoked(app: InTurn, call: _Call) -> None:
