@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -32,6 +34,20 @@ class User:
 )
 def test_a_template_is_filled_from_the_body(source: str, body: Any, filled: str) -> None:
     assert Template(source, "key", None).fill(body) == filled
+
+
+class Plan(str, Enum):  # noqa: UP042 - as it is mostly written
+    FREE = "free"
+
+
+class Level(int, Enum):
+    FIRST = 1
+
+
+def test_a_member_of_an_enum_makes_the_key_that_its_json_makes() -> None:
+    body = {"plan": Plan.FREE, "level": Level.FIRST}
+    template = Template("{plan}:{level}", "key", None)
+    assert template.fill(body) == template.fill(json.loads(json.dumps(body))) == "free:1"
 
 
 @pytest.mark.parametrize(

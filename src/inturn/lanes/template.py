@@ -97,7 +97,8 @@ class Template:
             raise self._bad(f"the body has no {'.'.join(path)!r}")
         if isinstance(value, bool) or not isinstance(value, str | int):
             raise self._bad(f"{'.'.join(path)!r} is {value!r}; it must be text or a number")
-        return str(value)
+        # of a member of an enum, what JSON has in its place, so that it makes the same lane before and after its way
+        return str.__str__(value) if isinstance(value, str) else int.__repr__(value)
 
     def _bad(self, problem: str) -> BadMessage:
         return BadMessage(f"{self._field}={self._source!r}: {problem}", self._field, problem)
