@@ -517,6 +517,26 @@ def test_what_a_busy_lane_does_can_be_chosen(eager: Celery, sqlite_url: str, cap
     assert [task.delay(1).get() for task in (drops, rejects, waits)] == ["ran"] * 3
 
 
+def test_a_copy_waits_no_longer_for_the_first_than_for_its_lane(eager: Celery, sqlite_url: str) -> None:
+    began, goes_on = threading.Event(), threading.Event()
+
+    @eager.task  # type: ignore[untyped-decorator]
+    @serialized(key="user:{user_id}", message_id="{order_id}", busy="wait", wait=0.01, url=sqlite_url)
+    def charge(user_id: int, order_id: str) -> None:
+        began.set()
+        assert goes_on.wait(WITHIN_S)
+
+    first = threading.Thread(target=charge.delay, args=(1, "o-1"))
+    first.start()
+    try:
+        assert began.wait(WITHIN_S)
+        with pytest.raises(LaneTimeout):
+            charge.delay(1, "o-1")
+    finally:
+        goes_on.set()
+        first.join()
+
+
 def test_a_task_whose_lease_was_lost_is_no_success(fresh_redis: PrivateRedis, eager: Celery) -> None:
     @eager.task  # type: ignore[untyped-decorator]
     @serialized(key="user:{user_id}", ttl=1, url=fresh_redis.url)

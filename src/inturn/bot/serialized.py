@@ -28,6 +28,7 @@ from inturn.errors import (
     CommitUnknown,
     DuplicateMessage,
     LaneBusy,
+    LaneTimeout,
     MissingExtra,
     ResultExpired,
     StoreUnavailable,
@@ -289,10 +290,13 @@ class _Serialized:
             if is_in_body:
                 raise  # the body's own affair
             raise _NotNow(error) from error
+        waits_s = arguments.wait(self._wait if stays else 0)
         try:
             # A copy that came while the first one runs must not give up: if that one is killed, it is the only one left
-            return first.result(self._wait if stays else 0)
-        except (TimeoutError, ResultExpired, StoreUnavailable) as error:
+            return first.result(waits_s)
+        except TimeoutError as error:
+            raise _NotNow(error if call.may_go_back else LaneTimeout(call.key, waits_s or 0.0)) from error
+        except (ResultExpired, StoreUnavailable) as error:
             raise _NotNow(error) from error
 
     def _once(self, message_id: Any) -> str | None:
