@@ -489,6 +489,18 @@ def test_an_id_may_be_as_long_as_any(eager: Celery, sqlite_url: str) -> None:
     assert ran == ids
 
 
+def test_a_task_with_the_longest_of_names_can_be_revoked(eager: Celery, sqlite_url: str) -> None:
+    @eager.task  # type: ignore[untyped-decorator]
+    @serialized(key="{key}", message_id="{order_id}", url=sqlite_url)
+    def charge(key: str, order_id: str) -> str:
+        return "ran"
+
+    key, order_id = "k" * 512, "o" * 512
+    revoke(order_id, key=key, url=sqlite_url)
+    assert charge.delay(key, order_id).state == "IGNORED"
+    assert charge.delay(key, "another").get() == "ran"
+
+
 @pytest.mark.parametrize("task_id", [None, ""])
 def test_nothing_can_be_revoked_without_an_id(sqlite_url: str, task_id: Any) -> None:
     with pytest.raises(ArgumentError, match="task_id"):

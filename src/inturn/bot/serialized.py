@@ -137,7 +137,13 @@ def revoke(task_id: str, *, key: str, url: str | None = None) -> None:
 
 def _revocations(key: str) -> str:
     """A lane of its own, so that whoever is in a turn of the key can revoke its other tasks."""
-    return f"revoked:{template.key(key)}"
+    return _named("revoked", template.key(key))
+
+
+def _named(scope: str, name: str) -> str:
+    """Both may be as long as any name, and so may what they make together."""
+    both = f"{scope}:{name}"
+    return both if len(both.encode()) <= arguments.MAX_NAME_BYTES else template.content_id(scope, name)
 
 
 _apps: dict[str | None, InTurn] = {}
@@ -303,9 +309,7 @@ class _Serialized:
         """Two tasks may be given the same id of an order, and both have to run."""
         if message_id is None:
             return None
-        known = template.message_id(message_id)
-        scoped = f"{self._scope}:{known}"
-        return scoped if len(scoped.encode()) <= arguments.MAX_NAME_BYTES else template.content_id(self._scope, known)
+        return _named(self._scope, template.message_id(message_id))
 
 
 def _scope_of(function: Callable[..., Any]) -> str:
