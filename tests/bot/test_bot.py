@@ -525,6 +525,32 @@ async def test_a_lock_under_which_nothing_has_gone_out_is_left_to_nobody(
         await ours.note(0, 0)
 
 
+async def test_who_was_taken_over_before_it_knew_of_its_first_note_leaves_the_lock_to_the_new_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The note is in the store, and its answer was lost for longer than a lease: the new one goes on under its lock."""
+    monkeypatch.setattr("inturn.bot.delivery_lane.JOURNAL_PAUSE_S", 0)
+    turn, taken_over = world.app.turn, list[LaneJournal]()
+
+    @contextlib.asynccontextmanager
+    async def inline(key: str, **options: Any) -> AsyncIterator[Any]:
+        async with turn(key, **options) as inner:
+            yield inner
+        if key == f"delivery:{USER}" and inner.state.tries and not taken_over:
+            taken_over.append(LaneJournal(world.app, USER, inner.state.delivery, inner.state.fence + 1))
+            await taken_over[0].take_over()
+            raise CommitUnknown(key, inner.fence)
+
+    monkeypatch.setattr(world.app, "turn", inline)
+    await world.hear("hello")
+    world.clock.advance(4)
+    await drain(world.app)
+    (now,) = taken_over
+    assert world.chat.texts == []
+    assert now.lock_id
+    assert await world.companion.lock_manager.extend_lock(f"send_ai_response:user:{USER}", now.lock_id, 1)
+
+
 async def test_a_worker_that_is_stopped_in_the_middle_of_an_answer_leaves_its_lock_to_who_goes_on() -> None:
     world = World(options=BotOptions(pace=(0.1, 0.1)))
     try:

@@ -122,6 +122,8 @@ class LaneJournal:
         # until a part may have gone out, whoever has the lock releases it when it stops: nobody else may go on under it
         lock_id = self.lock_id if part or tries else ""
         entry = Entry(part=part, tries=tries, is_in_doubt=is_in_doubt, refused=self.refused, lock_id=lock_id)
+        # if the answer is lost, the store may name our lock all the same, and then whoever goes on has it
+        self.tries = max(self.tries, tries)
         await self._change(lambda found: entry)
         self.part, self.tries, self.is_in_doubt = part, tries, is_in_doubt
 
