@@ -749,6 +749,18 @@ async def test_what_is_no_manager_is_told_where_it_is_given(sqlite_url: str, fie
             CompanionBot(app, Echo(), Silent(), **given)
 
 
+async def test_a_manager_for_duplicates_whose_ids_must_be_awaited_is_told_where_it_is_given(sqlite_url: str) -> None:
+    class Async:
+        async def generate_message_id(self, user_id: int, text: str) -> str:
+            return f"{user_id}:{text}"
+
+        is_duplicate = mark_as_processed = generate_message_id
+
+    async with InTurn(sqlite_url) as app:
+        with pytest.raises(ArgumentError, match="dedup_manager: must have a generate_message_id that is not async"):
+            CompanionBot(app, Echo(), Silent(), dedup_manager=Async())
+
+
 class Silent:
     async def send_message(self, chat_id: int, text: str) -> None:
         """Sends nothing."""

@@ -848,6 +848,28 @@ async def test_a_memory_of_somebodys_own_may_raise_what_it_likes(
     assert telegram.texts(chat_id) == ["hello"]
 
 
+async def test_a_memory_of_somebodys_own_may_be_async_in_all_that_it_does(
+    telegram: TelegramServer, bot: Bot, chat_id: int
+) -> None:
+    class Async:
+        def __init__(self) -> None:
+            self.sent: set[str] = set()
+
+        async def generate_message_id(self, user_id: int, text: str) -> str:
+            return f"{user_id}:{text}"
+
+        async def is_duplicate(self, message_id: str) -> bool:
+            return message_id in self.sent
+
+        async def mark_as_processed(self, message_id: str) -> None:
+            self.sent.add(message_id)
+
+    pair = Pair(None, Async())
+    assert await pair.send(send_ai_response_safe, chat_id, "hello", bot) is True
+    assert await pair.send(send_ai_response_safe, chat_id, "hello", bot) is False
+    assert telegram.texts(chat_id) == ["hello"]
+
+
 async def test_a_memory_that_never_answers_holds_nobody_up(
     telegram: TelegramServer, bot: Bot, chat_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

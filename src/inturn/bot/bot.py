@@ -10,6 +10,7 @@ The lane thinks without holding the send lock, so an agent that takes long block
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import logging
 import random
@@ -180,6 +181,8 @@ class CompanionBot:
         self.typing_manager = typing_manager or TypingIndicatorManager()
         self._assemble = assemble
         must_be_managers(lock_manager, dedup_manager)
+        if inspect.iscoroutinefunction(getattr(dedup_manager, "generate_message_id", None)):
+            raise ArgumentTypeError("dedup_manager", "must have a generate_message_id that is not async")
         self._managers = make_managers(app)
         self.lock_manager = lock_manager or self._managers.lock_manager
         self.dedup_manager = dedup_manager or self._managers.dedup_manager

@@ -268,6 +268,8 @@ class _Work:
             return await self._send_now()
         sent = SentTexts(self.dedup_manager)
         text_id = self.dedup_manager.generate_message_id(self.chat_id, self.text)
+        if inspect.isawaitable(text_id):  # else no two texts would ever be the same
+            text_id = await text_id
         if await sent.has(text_id):
             log.info("Skipping duplicate message for user %s", self.chat_id)
             metrics.safe_send_duplicates.inc()
