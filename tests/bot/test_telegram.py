@@ -68,6 +68,9 @@ async def test_markdown_arrives_as_entities_whatever_the_bot_would_parse_by_defa
 
 REFUSED = [
     (TooMany(900), NotSent, 900.0),
+    (TooMany(0), NotSent, None),
+    (Refuse(429, "Too Many Requests"), NotSent, None),
+    (Refuse(406, "Not Acceptable"), Unsendable, None),
     (Refuse(401, "Unauthorized"), NotSent, BAD_TOKEN_S),
     (Refuse(404, "Not Found"), NotSent, BAD_TOKEN_S),
     (Refuse(403, "Forbidden: bot was blocked by the user"), Unreachable, None),

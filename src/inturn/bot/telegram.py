@@ -165,6 +165,9 @@ def _read(error: Exception) -> Exception:
         return PerhapsSent(_first_line(error), has_failed=True)
     if isinstance(error, exceptions.TelegramNetworkError) and isinstance(error.__cause__, _NEVER_ON_ITS_WAY):
         return NotSent(str(error))
+    if type(error) is exceptions.TelegramAPIError:  # refused with a code for which aiogram has no class
+        is_too_many = "too many requests" in error.message.lower()  # without a time: that would be a TelegramRetryAfter
+        return NotSent(error.message) if is_too_many else Unsendable(error.message)
     if isinstance(error, ValidationError):  # of a call that was never made: an answer's is a ClientDecodeError
         why = (f"{each['loc'][0]}: {each['msg']}" for each in error.errors(include_input=False))
         return Unsendable("; ".join(why))
