@@ -627,6 +627,19 @@ async def test_a_user_who_blocked_the_bot_gets_no_proactive_messages_until_they_
     assert await world.due_in_s() is not None
 
 
+@pytest.mark.parametrize(("errors", "is_told"), [([], False), ([Unsendable("no")], False), ([None], True)], ids=str)
+async def test_what_a_user_who_blocked_the_bot_was_not_told_is_not_in_the_history(
+    world: World, errors: list[Exception | None], is_told: bool
+) -> None:
+    await answered(world, "hello")
+    world.chat.errors = [*errors, Unreachable("blocked")]
+    receipt = await world.companion.say(USER, "uno\n\ndue")
+    await drain(world.app)
+    assert await world.companion.outcome_of(receipt, 5) == "unreachable"
+    said = [line.text for line in (await world.user()).history]
+    assert said == ["hello", "re: hello", *["uno\n\ndue"] * is_told], "the agent must not believe that it has said so"
+
+
 async def test_a_user_who_writes_and_then_blocks_the_bot_is_out_of_reach(world: World) -> None:
     await world.hear("go away")
     await world.hear("", presence="gone")

@@ -37,8 +37,6 @@ ATTEMPTS, MAX_PAUSE_S = 1000, 120.0
 """The pauses between attempts grow by a second each, so that all of them together last longer than `GIVE_UP_S`."""
 
 Result = Literal["sent", "duplicate", "quiet", "unreachable", "failed"]
-UNTOLD: frozenset[Result] = frozenset({"duplicate", "quiet", "failed"})
-"""With these, no part has gone out."""
 
 
 class Delivery(BaseModel):
@@ -201,7 +199,7 @@ class DeliveryLane:
             # whoever goes on has the same lock, so it is not ours to release.
             if is_over or not journal.is_begun:
                 await lock.release(journal.lock_id)
-        self._tell(turn, delivery, result, is_untold=result in UNTOLD)
+        self._tell(turn, delivery, result, is_untold=journal.part == journal.refused)
         return result
 
     async def _take(self, lock: SendLock, lock_id: str, pause_s: float) -> str:
