@@ -71,6 +71,19 @@ async def test_it_is_shown_until_the_last_who_writes_stops(
     typing.stop_typing(ANN)
 
 
+async def test_who_cannot_begin_for_want_of_a_loop_leaves_no_sign_that_nobody_stops(
+    telegram: TelegramServer, bot: Bot, typing: TypingIndicatorManager
+) -> None:
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        await asyncio.to_thread(typing.start_typing, ANN, bot)
+    async with typing.typing(ANN, bot):
+        await telegram.until(lambda: telegram.actions)
+    before = signs(telegram)
+    async with typing.typing(BEN, bot):
+        await telegram.until(lambda: signs(telegram, BEN) == 3)
+    assert signs(telegram) == before
+
+
 async def test_stopping_waits_for_no_sign_that_is_under_way(
     telegram: TelegramServer, bot: Bot, typing: TypingIndicatorManager
 ) -> None:

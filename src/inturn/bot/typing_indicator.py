@@ -33,10 +33,11 @@ class TypingIndicatorManager:
         self._silent_until: dict[int | str, float] = {}
 
     def start_typing(self, chat_id: int | str, bot: Any) -> None:
-        self._writers[chat_id] = self._writers.get(chat_id, 0) + 1
         task = self._tasks.get(chat_id)
         if task is None or task.done():
-            self._tasks[chat_id] = asyncio.create_task(self._show(chat_id, bot))
+            loop = asyncio.get_running_loop()  # raises where there is none: then nobody has begun to write
+            self._tasks[chat_id] = loop.create_task(self._show(chat_id, bot))
+        self._writers[chat_id] = self._writers.get(chat_id, 0) + 1
 
     def stop_typing(self, chat_id: int | str) -> None:
         left = self._writers.get(chat_id, 0) - 1
