@@ -128,8 +128,10 @@ async def test_only_post_is_served(client: httpx.AsyncClient, method: str) -> No
     problem(answer, 405, "method-not-allowed")
 
 
-@pytest.mark.parametrize("secret", ["", "short", "x" * 257, "with a space, and long enough", "sécret-de-seize-lettres"])
-def test_a_secret_that_telegram_would_refuse_or_anyone_could_guess_is_refused(world: World, secret: str) -> None:
+@pytest.mark.parametrize(
+    "secret", ["", "short", "x" * 257, "with a space, and long enough", "sécret-de-seize-lettres", None]
+)
+def test_a_secret_that_telegram_would_refuse_or_anyone_could_guess_is_refused(world: World, secret: Any) -> None:
     with pytest.raises(SettingsError, match="INTURN_BOT_WEBHOOK_SECRET: must be 16 to 256 letters") as caught:
         bot_routes(world.companion, secret)
     assert not secret or secret not in str(caught.value)

@@ -25,8 +25,8 @@ WEBHOOK_PATH = "/api/v1/telegram"
 _SECRET = re.compile(r"[A-Za-z0-9_-]{16,256}")
 
 
-def checked_secret(secret: str) -> str:
-    if not _SECRET.fullmatch(secret):
+def checked_secret(secret: object) -> str:
+    if not isinstance(secret, str) or not _SECRET.fullmatch(secret):  # None: a variable that nobody has set
         raise SettingsError("INTURN_BOT_WEBHOOK_SECRET: must be 16 to 256 letters, digits or any of _ -")
     return secret
 
