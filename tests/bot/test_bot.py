@@ -762,6 +762,19 @@ async def test_what_is_no_manager_is_told_where_it_is_given(sqlite_url: str, fie
             CompanionBot(app, Echo(), Silent(), **given)
 
 
+async def test_a_typing_manager_of_another_kind_is_told_where_it_is_given(sqlite_url: str) -> None:
+    class Another:
+        async def start_typing(self, chat_id: int) -> None:
+            raise AssertionError("nobody should ask")
+
+        stop_typing = start_typing
+
+    another: Any = Another()
+    async with InTurn(sqlite_url) as app:
+        with pytest.raises(ArgumentError, match=r"typing_manager: must be a TypingIndicatorManager, .* not Another"):
+            CompanionBot(app, Echo(), Silent(), typing_manager=another)
+
+
 async def test_a_manager_for_duplicates_whose_ids_must_be_awaited_is_told_where_it_is_given(sqlite_url: str) -> None:
     class Async:
         async def generate_message_id(self, user_id: int, text: str) -> str:

@@ -52,6 +52,7 @@ MESSAGE, CADENCE, PROACTIVE = "bot:message", "bot:cadence", "bot:proactive"
 REMEMBER, FORGOTTEN, UNREADABLE = "remember", "bot:forgotten", "bot:unreadable"
 THINKING = frozenset({MESSAGE, CADENCE, PROACTIVE, OUTCOME, REMEMBER, FORGOTTEN, UNREADABLE})
 SPEAKING = frozenset({DELIVER})
+TYPING = ("typing", "start_typing", "stop_typing", "silence")
 
 LATER = -10
 """The priority of what the bot does by itself: a user's message always goes first."""
@@ -173,6 +174,9 @@ class CompanionBot:
     ) -> None:
         if not callable(getattr(bot, "send_part", None)) and not callable(getattr(bot, "send_message", None)):
             raise ArgumentTypeError("bot", f"must be an aiogram Bot, or have send_message, not {type(bot).__name__}")
+        if not all(callable(getattr(typing_manager, method, None)) for method in TYPING) and typing_manager is not None:
+            needs = f"must be a TypingIndicatorManager, or have all of its methods ({', '.join(TYPING)})"
+            raise ArgumentTypeError("typing_manager", f"{needs}, not {type(typing_manager).__name__}")
         self.app = app
         self.agent = agent
         self.chat = chat_of(bot)
