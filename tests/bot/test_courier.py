@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +23,8 @@ from inturn.bot.telegram import TelegramChat
 from inturn.bot.text import Part
 from inturn.bot.typing_indicator import TypingIndicatorManager
 from tests.bot.conftest import bot_of
+from tests.bot.late import LateAnswer
+from tests.servers.server import free_port
 from tests.servers.telegram import (
     TOKEN,
     BadResult,
@@ -41,6 +44,7 @@ from tests.waiting import until
 
 ANN, BEN, GROUP = 7, 8, -100
 PARTS = [Part("one"), Part("two"), Part("three")]
+WITHIN_S = 60.0
 
 
 @pytest.fixture(autouse=True)
@@ -114,7 +118,7 @@ async def test_a_long_429_is_not_slept_through(telegram: TelegramServer, bot: Bo
     telegram.will("sendMessage", do=TooMany(900))
     journal = Noted()
     with pytest.raises(NotSent) as caught:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(WITHIN_S):
             await courier(bot).deliver(PARTS, journal)
     assert caught.value.after == 900.0
     assert (journal.part, journal.tries) == (1, 0)
@@ -151,7 +155,7 @@ async def test_the_pause_after_a_refusal_doubles(monkeypatch: pytest.MonkeyPatch
 IN_DOUBT: dict[str, tuple[Callable[[], Fault], bool, str]] = {
     "lost answer": (LostAnswer, True, "in_doubt"),
     "bad result": (BadResult, True, "in_doubt"),
-    "late answer": (lambda: Hang(asyncio.Event()), True, "in_doubt"),
+    "late answer": (LateAnswer, True, "in_doubt"),
     "dropped connection": (Dropped, False, "in_doubt"),
     "page of a proxy": (lambda: ServerError(html=True), False, "refused"),
     "server error": (lambda: ServerError(html=False), False, "refused"),
@@ -159,12 +163,6 @@ IN_DOUBT: dict[str, tuple[Callable[[], Fault], bool, str]] = {
 in_doubt = pytest.mark.parametrize(("fault", "was_taken", "outcome"), IN_DOUBT.values(), ids=IN_DOUBT)
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(of_telegram, "SEND_S", aiohttp.ClientTimeout(total=0.3))
-
-
-@pytest.mark.usefixtures("impatient")
 @in_doubt
 async def test_a_part_in_doubt_is_sent_once_more_and_then_the_next_follows(
     telegram: TelegramServer, bot: Bot, fault: Callable[[], Fault], was_taken: bool, outcome: str
@@ -177,7 +175,6 @@ async def test_a_part_in_doubt_is_sent_once_more_and_then_the_next_follows(
     assert journal.notes == [(0, 1), *failed, (0, 2), (1, 0), (1, 1), (2, 0), (2, 1), (3, 0)]
 
 
-@pytest.mark.usefixtures("impatient")
 @in_doubt
 async def test_a_part_that_may_go_once_is_not_repeated(
     telegram: TelegramServer, bot: Bot, fault: Callable[[], Fault], was_taken: bool, outcome: str
@@ -300,10 +297,10 @@ async def test_a_429_between_two_doubts_does_not_give_a_part_a_third_try(telegra
     assert telegram.texts(ANN) == ["one", "one", "two", "three"]
 
 
-async def test_while_telegram_cannot_be_reached_a_part_waits_in_place() -> None:
-    async with TelegramServer() as gone:
-        url, port = gone.url, gone.port
-    async with bot_of(url) as bot:
+async def test_while_telegram_cannot_be_reached_a_part_waits_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_courier, "MAX_REFUSALS", 100)  # however long the server takes to start
+    port = free_port()
+    async with bot_of(f"http://127.0.0.1:{port}") as bot:
         journal = Noted()
         delivering = asyncio.create_task(courier(bot).deliver(PARTS, journal))
         await until(lambda: (0, 0) in journal.notes)  # certainly not sent
@@ -378,7 +375,16 @@ async def test_who_is_cancelled_between_parts_sends_no_more(telegram: TelegramSe
 
 
 async def test_later_parts_follow_at_reading_pace_under_the_typing_sign(telegram: TelegramServer, bot: Bot) -> None:
-    typing = TypingIndicatorManager(0.05)
+    class Seen(TypingIndicatorManager):
+        """A machine that stood still for the whole pause would show no sign in it."""
+
+        @asynccontextmanager
+        async def typing(self, chat_id: int | str, bot: Any) -> AsyncIterator[None]:
+            async with super().typing(chat_id, bot):
+                yield
+                await telegram.until(lambda: any(action.chat_id == chat_id for action in telegram.actions))
+
+    typing = Seen(0.05)
     parts = [Part("x" * 30), Part("y")]
     await Courier(TelegramChat(bot), ANN, typing, pace=(100, 100)).deliver(parts, Memo())
     first, second = telegram.sent

@@ -23,6 +23,7 @@ from inturn.bot.text import Entity, Part, split
 from inturn.errors import ArgumentTypeError, SettingsError
 from inturn.settings import Settings
 from tests.bot.conftest import bot_of, first_session
+from tests.bot.late import PATIENT_S, LateAnswer
 from tests.servers.server import free_port
 from tests.servers.telegram import (
     TOKEN,
@@ -101,11 +102,8 @@ async def test_an_error_says_whether_the_part_was_sent(
     assert telegram.counts["sendMessage"] == 1
 
 
-async def test_an_answer_that_does_not_come_in_time_leaves_a_doubt(
-    telegram: TelegramServer, bot: Bot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(of_telegram, "SEND_S", aiohttp.ClientTimeout(total=0.1))
-    telegram.will("sendMessage", do=Hang(asyncio.Event()))
+async def test_an_answer_that_does_not_come_in_time_leaves_a_doubt(telegram: TelegramServer, bot: Bot) -> None:
+    telegram.will("sendMessage", do=LateAnswer())
     with pytest.raises(PerhapsSent):
         await TelegramChat(bot).send_part(ANN, Part("hello"))
     assert telegram.texts(ANN) == ["hello"]
@@ -163,7 +161,7 @@ async def test_a_refused_connection_means_that_nothing_was_sent() -> None:
 async def test_a_connection_that_is_not_made_in_time_means_that_nothing_was_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(of_telegram, "SEND_S", aiohttp.ClientTimeout(total=20, sock_connect=0.05))
+    monkeypatch.setattr(of_telegram, "SEND_S", aiohttp.ClientTimeout(total=PATIENT_S, sock_connect=0.05))
 
     async def never(*_: object) -> None:
         await asyncio.Event().wait()
