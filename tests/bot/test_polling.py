@@ -24,6 +24,7 @@ from inturn.errors import SettingsError, StoreUnavailable
 from inturn.settings import Settings
 from inturn.testing import drain
 from tests.bot.companion import USER, World
+from tests.servers.server import free_port
 from tests.servers.telegram import (
     TOKEN,
     BadResult,
@@ -39,8 +40,8 @@ from tests.servers.telegram import (
 from tests.waiting import until
 
 LONG_S = 30
-PROMPT_S = 2.5
-"""Less than the three seconds for which Telegram holds a poll with the offset of the one before."""
+PROMPT_S = 20.0
+"""Who waited for the end of a poll, or of a pause, would be later. That nobody polls anew is told by the offsets."""
 Take = Callable[[Mapping[str, Any]], Any]
 
 
@@ -427,7 +428,7 @@ async def test_the_pauses_grow_to_half_a_minute_and_begin_anew_after_a_success(
 
 
 async def test_telegram_may_go_away_and_come_back(world: World, pauses: list[float]) -> None:
-    async with TelegramServer() as first, polled(world, first):
+    async with TelegramServer(port=free_port()) as first, polled(world, first):
         await first.until(lambda: first.counts["getUpdates"])
         await first.__aexit__(None)
         await until(lambda: len(pauses) > 2)
@@ -501,6 +502,7 @@ async def test_a_poll_that_may_not_have_arrived_is_confirmed_again(
     world: World, telegram: TelegramServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inbox, "REPEATED_POLL_S", 0.1)
+    monkeypatch.setattr(polling_module, "ARRIVED_S", 600.0)
     number = telegram.say(USER, "hello")
     async with polled(world, telegram) as running:
         await telegram.until(lambda: telegram.counts["getUpdates"] == 2)
@@ -532,3 +534,4 @@ async def test_a_stop_during_a_pause_is_prompt(
     async with polled(world, telegram) as running:
         await until(lambda: "trying again in 900 s" in caplog.text)
         assert await running.stop() < PROMPT_S
+    assert offsets(telegram) == [None]
