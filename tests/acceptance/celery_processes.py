@@ -7,32 +7,46 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from celery import Celery
 
+from tests.acceptance.patience import LONG_LEASE_S
 from tests.servers.telegram import TOKEN
 
 ROOT = Path(__file__).parents[2]
 APART = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
-REDIS_OPTIONS = {"visibility_timeout": 2, "unacked_restore_interval": 1, "unacked_restore_throttle": 1}
-"""What a worker has had for two seconds is delivered again. By default that is an hour, looked at every 100 s."""
+SOON_AGAIN = {"visibility_timeout": 2, "unacked_restore_interval": 1, "unacked_restore_throttle": 1}
+"""What a worker has had for two seconds is delivered again. By default that is an hour, looked at every 100 s. With
+these options a slow machine gets copies of any task: only a test of such copies has them."""
 
 
 class CelerySite:
     """A worker and a beat for the companion, and a client that sends tasks to them."""
 
-    def __init__(self, broker_url: str, redis_url: str, namespace: str, telegram_url: str, folder: Path) -> None:
-        options = REDIS_OPTIONS if broker_url.startswith("redis") else {"confirm_publish": True}
+    def __init__(
+        self,
+        broker_url: str,
+        redis_url: str,
+        namespace: str,
+        telegram_url: str,
+        folder: Path,
+        *,
+        redis_options: Mapping[str, int] = MappingProxyType({}),
+        lease_s: float = LONG_LEASE_S,
+    ) -> None:
+        """`lease_s`: of the lanes of its companion. A killed child holds them for as long."""
+        options = dict(redis_options) if broker_url.startswith("redis") else {"confirm_publish": True}
         self._folder = folder
         self._environ = {
             "TEST_BROKER": broker_url, "TEST_RESULTS": redis_url, "TEST_OPTIONS": json.dumps(options),
-            "TEST_BEAT_FILE": str(folder / "beat"), "INTURN_URL": redis_url, "INTURN_NAMESPACE": namespace,
-            "INTURN_BOT_TOKEN": TOKEN, "INTURN_BOT_API_URL": telegram_url, "INTURN_STORE_TIMEOUT": "20",
-            "PYTHONWARNINGS": "ignore",
+            "TEST_BEAT_FILE": str(folder / "beat"), "TEST_LEASE": str(lease_s), "INTURN_URL": redis_url,
+            "INTURN_NAMESPACE": namespace, "INTURN_BOT_TOKEN": TOKEN, "INTURN_BOT_API_URL": telegram_url,
+            "INTURN_STORE_TIMEOUT": "30", "PYTHONWARNINGS": "ignore",
         }  # fmt: skip
         self.client = Celery("sender", broker=broker_url, backend=redis_url)
         self.client.conf.update(broker_transport_options=options)
@@ -75,8 +89,8 @@ class CelerySite:
 
 
 @contextmanager
-def celery_site(*arguments: Any) -> Iterator[CelerySite]:
-    site = CelerySite(*arguments)
+def celery_site(*arguments: Any, **options: Any) -> Iterator[CelerySite]:
+    site = CelerySite(*arguments, **options)
     try:
         yield site
     finally:

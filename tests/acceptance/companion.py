@@ -1,6 +1,7 @@
-"""A process with a companion bot, told what to do by JSON lines: `companion.py URL NAMESPACE TELEGRAM_URL [PACE]`.
+"""A process with a companion bot, told what to do by JSON lines.
 
-Its agent takes a moment, and answers in three parts. It ends when its standard input does.
+`companion.py URL NAMESPACE TELEGRAM_URL [PAUSE [LEASE]]`: its agent takes a moment, and answers in three parts, with so
+many seconds between them. LEASE is that of its lanes, in seconds. It ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from aiogram import Bot
 
 from inturn import InTurn
 from inturn.agents import Activity, Ask
-from inturn.bot import BotOptions, Cadence, CompanionBot, send_ai_response, send_ai_response_safe
-from inturn.bot.courier import Pace
+from inturn.bot import BotOptions, Cadence, CompanionBot, courier, send_ai_response, send_ai_response_safe
 from inturn.bot.polling import Polling
 from inturn.bot.telegram import make_bot
 from inturn.settings import Settings
 from tests.acceptance.actor import say
+from tests.acceptance.patience import LONG_LEASE_S, give_calls_time, give_leases
 from tests.servers.telegram import TOKEN
 
+WAIT_S = 150.0
+"""As long as the test waits for the last of all parts."""
 SOON = Cadence(steps=(timedelta(seconds=1), timedelta(days=1)), jitter=0.0)
 
 
@@ -70,7 +73,7 @@ class Actor:
     async def do_safe(self, user: int, text: str) -> None:
         """A message of code that sends by itself."""
         locks, dedup = self._companion.lock_manager, self._companion.dedup_manager
-        is_sent = await send_ai_response_safe(user, in_parts(text), self._bot, None, locks, dedup, 30, wait=60)
+        is_sent = await send_ai_response_safe(user, in_parts(text), self._bot, None, locks, dedup, 30, wait=WAIT_S)
         say("safe", str(user), is_sent=is_sent)
 
     async def do_unguarded(self, user: int, text: str) -> None:
@@ -89,15 +92,19 @@ class Actor:
 
 
 async def main() -> None:
-    url, namespace, telegram_url, *pace = sys.argv[1:]
+    url, namespace, telegram_url, pause_s, lease_s, *_ = [*sys.argv[1:], "", ""]
     loop = asyncio.get_running_loop()
     commands = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
-    settings = Settings.model_validate({"bot_token": TOKEN, "bot_api_url": telegram_url, "store_timeout": 10.0})
+    settings = Settings.model_validate({"bot_token": TOKEN, "bot_api_url": telegram_url, "store_timeout": 20.0})
     bot = make_bot(settings)
-    chars: Pace = (float(pace[0]), float(pace[0])) if pace else None
+    if pause_s:
+        vars(courier)["reading_pause_s"] = lambda *_: float(pause_s)
+    pace = courier.READING_PACE if pause_s else None
     async with InTurn(url, namespace=namespace, settings=settings) as app:
-        companion = CompanionBot(app, InParts(), bot, BotOptions(quiet=0.0, pace=chars))
+        companion = CompanionBot(app, InParts(), bot, BotOptions(quiet=0.0, pace=pace))
+        give_calls_time()
+        give_leases(companion, float(lease_s or LONG_LEASE_S))
         actor = Actor(companion, bot)
         say("ready")
         while line := await commands.readline():

@@ -19,6 +19,7 @@ from inturn.bot.telegram import TelegramChat, make_bot
 from inturn.bot.text import split
 from inturn.settings import load_settings
 from tests.acceptance.companion import SOON, InParts
+from tests.acceptance.patience import LONG_LEASE_S, give_calls_time, give_leases
 
 app = Celery("companion", broker=os.environ["TEST_BROKER"], backend=os.environ.get("TEST_RESULTS"))
 app.conf.update(
@@ -33,7 +34,10 @@ app.conf.update(
 
 async def companion(turns: InTurn) -> CompanionBot:
     options = BotOptions(quiet=0.0, pace=None, cadence=SOON)
-    return CompanionBot(turns, InParts(), make_bot(turns.settings), options)
+    made = CompanionBot(turns, InParts(), make_bot(turns.settings), options)
+    give_calls_time()
+    give_leases(made, float(os.environ.get("TEST_LEASE", LONG_LEASE_S)))
+    return made
 
 
 use_companion(companion)

@@ -13,6 +13,7 @@ import pytest
 
 from inturn import InTurn
 from inturn.bot import BotOptions, CompanionBot
+from inturn.bot import telegram as of_telegram
 from inturn.bot.celery import revoke_proactive_message
 from inturn.bot.delivery_lane import DELIVER
 from inturn.bot.serialized import _close_apps
@@ -20,8 +21,10 @@ from inturn.bot.telegram import make_bot
 from inturn.bot.updates import Heard
 from inturn.bot.user import User
 from inturn.settings import Settings
-from tests.acceptance.celery_processes import ROOT, CelerySite, celery_site
+from tests.acceptance.celery_processes import ROOT, SOON_AGAIN, CelerySite, celery_site
 from tests.acceptance.companion import SOON, InParts, in_parts
+from tests.acceptance.looks import PATIENT
+from tests.acceptance.patience import CALL_TIME, CALLS, LEASE_S, give_leases
 from tests.servers import PrivateRedis
 from tests.servers.telegram import TOKEN, Hang, Slow, TelegramServer
 from tests.waiting import until
@@ -51,13 +54,31 @@ def site(
 
 
 @pytest.fixture
-async def companion(redis_url: str, namespace: str, telegram: TelegramServer) -> AsyncIterator[CompanionBot]:
+def delivered_again(redis_url: str, namespace: str, telegram: TelegramServer, tmp_path: Path) -> Iterator[CelerySite]:
+    with celery_site(redis_url, redis_url, namespace, telegram.url, tmp_path, redis_options=SOON_AGAIN) as made:
+        yield made
+
+
+@pytest.fixture
+def killed(redis_url: str, namespace: str, telegram: TelegramServer, tmp_path: Path) -> Iterator[CelerySite]:
+    """Whose lanes go on soon after a worker was killed."""
+    with celery_site(redis_url, redis_url, namespace, telegram.url, tmp_path, lease_s=LEASE_S) as made:
+        yield made
+
+
+@pytest.fixture
+async def companion(
+    redis_url: str, namespace: str, telegram: TelegramServer, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[CompanionBot]:
     """A bot that leaves the cadence to Celery."""
-    given = {"bot_token": TOKEN, "bot_api_url": telegram.url, "store_timeout": 20.0}
+    for name in CALLS:
+        monkeypatch.setattr(of_telegram, name, CALL_TIME)
+    given = {"bot_token": TOKEN, "bot_api_url": telegram.url, "store_timeout": PATIENT.store_timeout}
     settings = Settings.model_validate(given)
     bot = make_bot(settings)
     async with InTurn(redis_url, namespace=namespace, settings=settings) as app:
         made = CompanionBot(app, InParts(), bot, BotOptions(quiet=0.0, pace=None, cadence=SOON))
+        give_leases(made)
         made.start(50, 5, works_cadence=False)
         yield made
         await made.close()
@@ -126,7 +147,7 @@ async def test_a_revoked_task_does_nothing_even_if_all_workers_were_restarted(
 ) -> None:
     for name, value in (
         ("INTURN_URL", redis_url), ("INTURN_NAMESPACE", namespace), ("INTURN_BOT_TOKEN", TOKEN),
-        ("INTURN_BOT_API_URL", telegram.url),
+        ("INTURN_BOT_API_URL", telegram.url), ("INTURN_STORE_TIMEOUT", "30"),
     ):  # fmt: skip
         monkeypatch.setenv(name, value)
     task_id = uuid.uuid4().hex
@@ -166,7 +187,7 @@ async def test_a_child_of_a_process_that_has_a_companion_makes_its_own(
 ) -> None:
     environ = {
         "TEST_BROKER": "memory://", "INTURN_URL": redis_url, "INTURN_NAMESPACE": namespace,
-        "INTURN_BOT_TOKEN": TOKEN, "INTURN_BOT_API_URL": telegram.url,
+        "INTURN_BOT_TOKEN": TOKEN, "INTURN_BOT_API_URL": telegram.url, "INTURN_STORE_TIMEOUT": "30",
     }  # fmt: skip
     running = await asyncio.create_subprocess_exec(
         sys.executable, "-c", FORKS_LATE, cwd=ROOT, env={**os.environ, **environ}
@@ -180,12 +201,11 @@ async def test_a_child_of_a_process_that_has_a_companion_makes_its_own(
     assert telegram.texts(5) == ["from the parent", "from the child", "from the parent again"]
 
 
-@pytest.mark.parametrize("site", ["redis"], indirect=True)
 async def test_a_task_that_is_delivered_again_while_it_runs_sends_nothing_twice(
-    site: CelerySite, telegram: TelegramServer
+    delivered_again: CelerySite, telegram: TelegramServer
 ) -> None:
     """Its visibility timeout is two seconds."""
-    gate = asyncio.Event()
+    site, gate = delivered_again, asyncio.Event()
     telegram.will("sendMessage", chat_id=5, do=Slow(gate))
     site.start_worker(3)
     sent = site.send(5, "one\n\ntwo")
@@ -196,12 +216,11 @@ async def test_a_task_that_is_delivered_again_while_it_runs_sends_nothing_twice(
     assert telegram.texts(5) == ["one", "two", "three"]
 
 
-@pytest.mark.parametrize("site", ["redis"], indirect=True)
 async def test_after_the_kill_of_a_worker_the_rest_follows_and_a_part_in_doubt_is_not_repeated(
-    site: CelerySite, telegram: TelegramServer, redis_url: str, namespace: str
+    killed: CelerySite, telegram: TelegramServer, redis_url: str, namespace: str
 ) -> None:
     """Its lease ends after ten seconds. A proactive message in doubt is not sent again."""
-    never = asyncio.Event()
+    site, never = killed, asyncio.Event()
     telegram.will("sendMessage", chat_id=5, do=Hang(never))
     worker = site.start_worker(1)
     site.send(5, "one\n\ntwo")
@@ -211,5 +230,5 @@ async def test_after_the_kill_of_a_worker_the_rest_follows_and_a_part_in_doubt_i
     site.start_beat()
     await telegram.until(lambda: len(telegram.texts(5)) >= 2, WITHIN_S)
     assert telegram.texts(5) == ["one", "two"]
-    async with InTurn(redis_url, namespace=namespace) as app:
+    async with InTurn(redis_url, namespace=namespace, settings=PATIENT) as app:
         assert DELIVER not in [letter.handler for letter in await app.dead_letters.list()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -12,15 +13,18 @@ from inturn import InTurn
 from inturn.bot.delivery_lane import Entry
 from inturn.bot.user import User
 from tests.acceptance.looks import PATIENT
+from tests.acceptance.patience import LEASE_S
 from tests.acceptance.processes import Child, Processes, hears
 from tests.servers import PrivateRedis
 from tests.servers.telegram import Hang, Slow, TelegramServer
 from tests.waiting import until
 
-SLOWLY = "0.01"
-"""Characters per second: five seconds pass before each later part, the most that a bot waits."""
+FAR_APART_S = 60.0
+"""Between the parts of an answer: long enough for all that is to happen between two of them."""
+APART_S = 10.0
+"""The same for a bot that is to wake up when its next part is due."""
+LEASE = str(LEASE_S)
 WITHIN_S = 60.0
-"""A killed bot's lease ends after ten seconds."""
 
 
 @pytest.fixture
@@ -67,7 +71,7 @@ async def test_after_a_kill_the_rest_follows_and_nothing_is_repeated_but_a_part_
     processes: Processes, store_url: str, namespace: str, telegram: TelegramServer
 ) -> None:
     between, before, after = 1, 2, 3
-    (first,) = await companions(processes, 1, store_url, namespace, telegram.url, SLOWLY)
+    (first,) = await companions(processes, 1, store_url, namespace, telegram.url, str(FAR_APART_S), LEASE)
     never = asyncio.Event()
     # part one of the second user is on its way and not accepted, that of the third is accepted and not answered
     telegram.will("sendMessage", chat_id=before, do=Slow(never))
@@ -77,11 +81,11 @@ async def test_after_a_kill_the_rest_follows_and_nothing_is_repeated_but_a_part_
     for user in (between, before, after):
         telegram.say(user, "hi")
     await telegram.until(lambda: telegram.texts(between) and telegram.texts(after), WITHIN_S)
-    await telegram.until(lambda: len([call for call in telegram.calls if call.method == "sendMessage"]) == 3, WITHIN_S)
+    await telegram.until(lambda: telegram.counts["sendMessage"] == 3, WITHIN_S)
     async with InTurn(store_url, namespace=namespace, settings=PATIENT) as app:
         await until_noted(app, between)
     first.kill()
-    (second,) = await companions(processes, 1, store_url, namespace, telegram.url)
+    (second,) = await companions(processes, 1, store_url, namespace, telegram.url, "", LEASE)
     second.tell("work")
     for user in (between, before, after):
         await telegram.until(lambda user=user: telegram.texts(user)[-1:] == ["hi 3"], WITHIN_S)  # type: ignore[misc]
@@ -93,7 +97,8 @@ async def test_after_a_kill_the_rest_follows_and_nothing_is_repeated_but_a_part_
 async def test_a_bot_that_was_paused_in_the_middle_of_an_answer_sends_nothing_when_it_wakes_up(
     processes: Processes, store_url: str, namespace: str, telegram: TelegramServer
 ) -> None:
-    first, second = await companions(processes, 2, store_url, namespace, telegram.url, SLOWLY)
+    (first,) = await companions(processes, 1, store_url, namespace, telegram.url, str(APART_S), LEASE)
+    (second,) = await companions(processes, 1, store_url, namespace, telegram.url, "", LEASE)
     first.tell("work")
     await hears(first, "working")
     first.tell("poll")
@@ -104,6 +109,8 @@ async def test_a_bot_that_was_paused_in_the_middle_of_an_answer_sends_nothing_wh
     first.signal(signal.SIGSTOP)
     second.tell("work")
     await telegram.until(lambda: len(telegram.texts(1)) == 3, WITHIN_S)
+    due_at = telegram.sent[0].at + APART_S
+    await until(lambda: time.monotonic() > due_at, WITHIN_S)  # it wakes up with its next part in its hands
     first.signal(signal.SIGCONT)
     # whatever it still wanted to send, it sends before it can answer the next one
     telegram.say(1, "and now")
@@ -114,7 +121,7 @@ async def test_a_bot_that_was_paused_in_the_middle_of_an_answer_sends_nothing_wh
 async def test_a_bot_that_stops_finishes_its_answer_and_confirms_what_it_took(
     processes: Processes, store_url: str, namespace: str, telegram: TelegramServer
 ) -> None:
-    (child,) = await companions(processes, 1, store_url, namespace, telegram.url, "20")
+    (child,) = await companions(processes, 1, store_url, namespace, telegram.url, "0.5")
     child.tell("work")
     child.tell("poll")
     telegram.say(1, "hi")
@@ -170,7 +177,7 @@ async def test_updates_are_not_confirmed_while_the_store_is_away_and_are_answere
 async def test_an_answer_goes_on_where_it_was_when_the_store_was_killed_and_restarted(
     processes: Processes, durable_redis: PrivateRedis, namespace: str, telegram: TelegramServer
 ) -> None:
-    (child,) = await companions(processes, 1, durable_redis.url, namespace, telegram.url, SLOWLY)
+    (child,) = await companions(processes, 1, durable_redis.url, namespace, telegram.url, "5")
     child.tell("work")
     child.tell("poll")
     telegram.say(1, "hi")
