@@ -15,8 +15,10 @@ from celery.signals import task_postrun, task_retry, worker_process_shutdown
 from inturn.bot.serialized import serialized
 
 FACTS = "facts"
-TTL_S = 2.0
-"""A killed child holds its lane for as long."""
+TTL_S = 600.0
+"""A child that stands still for less keeps its lane."""
+SHORT_TTL_S = 10.0
+"""A child that is killed holds its lane for as long."""
 WITHIN_S = 150.0
 
 app = Celery("tasks", broker=os.environ.get("TEST_BROKER"), backend=os.environ.get("TEST_RESULTS"))
@@ -26,7 +28,9 @@ app.conf.update(
     broker_connection_retry_on_startup=True,
     worker_hijack_root_logger=False,
 )
-facts = redis.Redis.from_url(os.environ.get("TEST_FACTS", "redis://127.0.0.1:1"), decode_responses=True)
+facts = redis.Redis.from_url(
+    os.environ.get("TEST_FACTS", "redis://127.0.0.1:1"), decode_responses=True, socket_timeout=WITHIN_S
+)
 
 
 def tell(what: str, subject: object, **more: Any) -> None:
@@ -100,7 +104,7 @@ def fail_once(self: Any, user_id: str) -> int:
 
 
 @app.task(acks_late=True, reject_on_worker_lost=True, bind=True)  # type: ignore[untyped-decorator]
-@serialized(key="user:{user_id}", ttl=TTL_S)
+@serialized(key="user:{user_id}", ttl=SHORT_TTL_S)
 def survive(self: Any, user_id: str) -> int:
     """Its first run ends only with its process."""
     tell("began", self.request.id, pid=os.getpid())
@@ -120,7 +124,7 @@ def outlast(self: Any, user_id: str) -> str:
 
 
 @app.task(bind=True)  # type: ignore[untyped-decorator]
-@serialized(key="user:{user_id}", url=os.environ.get("TEST_OTHER_STORE"))
+@serialized(key="user:{user_id}", ttl=TTL_S, url=os.environ.get("TEST_OTHER_STORE"))
 def elsewhere(self: Any, user_id: str) -> int:
     """In a store that comes and goes."""
     tell("began", self.request.id)
