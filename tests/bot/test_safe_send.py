@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -30,7 +31,8 @@ from inturn.compat.dedup import AsyncMessageDeduplicationManager, MessageDedupli
 from inturn.compat.managers import AsyncDistributedLockManager, DistributedLockManager
 from inturn.errors import ArgumentError, ArgumentTypeError
 from inturn.settings import Settings
-from inturn.store import clock
+from inturn.store.sqlite.transaction import WallClock
+from inturn.testing import ManualClock
 from tests.servers import PrivateCluster, PrivateRedis
 from tests.servers.telegram import Hang, LostAnswer, Refuse, ServerError, Slow, TelegramServer, TooMany
 from tests.waiting import until
@@ -40,9 +42,10 @@ ASYNC = ["redis.asyncio", "InTurn on Redis", "InTurn on SQLite"]
 KINDS = SYNC + ASYNC
 ON_REDIS = [kind for kind in KINDS if "SQLite" not in kind]
 BOTH = [send_ai_response_safe, send_ai_response_safe_with_fallback]
-LIFE_S = 20.0
+LIFE_S = 60.0
+"""Of a lock, and how long a store may take to answer: a machine that stands still for less changes nothing."""
 SHORT_S = 0.5
-"""Where the store will be away."""
+"""How long an app looks for its store while that is down."""
 
 Send = Callable[..., Awaitable[bool]]
 
@@ -52,6 +55,20 @@ class Pair(NamedTuple):
 
     lock: Any
     dedup: Any
+    app: InTurn | None = None
+    """Theirs alone."""
+
+    def kill(self, server: PrivateRedis) -> None:
+        server.kill()
+        self._look_for_it(SHORT_S)
+
+    def start(self, server: PrivateRedis) -> None:
+        server.start()
+        self._look_for_it(LIFE_S)
+
+    def _look_for_it(self, for_s: float) -> None:
+        if self.app is not None:
+            self.app.process.store.timeout_s = for_s
 
     async def is_locked(self, chat_id: int) -> bool:
         return bool((await ask(self.lock, self.lock.is_locked, f"send_ai_response:user:{chat_id}")).value)
@@ -91,12 +108,13 @@ STANDARD = Makes()
 
 @asynccontextmanager
 async def made(
-    kind: str, redis_url: str, sqlite_url: str = "", makes: Makes = STANDARD, timeout_s: float = LIFE_S
+    kind: str, redis_url: str, sqlite_url: str = "", makes: Makes = STANDARD, wall: WallClock | None = None
 ) -> AsyncIterator[Pair]:
-    """`timeout_s`: how long an app tries to reach its store."""
+    """`wall`: the clock of an app on SQLite."""
     url = sqlite_url if "SQLite" in kind else redis_url
-    settings = Settings(store_timeout=timeout_s)
+    settings = Settings(store_timeout=LIFE_S)
     source: Any
+    app: InTurn | None = None
     async with AsyncExitStack() as stack:
         if kind == "redis.Redis":
             source = stack.enter_context(redis.Redis.from_url(url, socket_timeout=LIFE_S, retry=Retry(NoBackoff(), 1)))
@@ -108,14 +126,14 @@ async def made(
             source = inturn.sync.InTurn(url, settings=settings)
             stack.push_async_callback(asyncio.to_thread, source.close)
         else:
-            source = await stack.enter_async_context(InTurn(url, settings=settings))
+            source = app = await stack.enter_async_context(InTurn(url, settings=settings, wall=wall))
         if kind in ASYNC:
-            yield Pair(makes.async_lock(source), makes.async_dedup(source))
+            yield Pair(makes.async_lock(source), makes.async_dedup(source), app)
             return
         lock, dedup = makes.lock(source), makes.dedup(source)
         stack.push_async_callback(asyncio.to_thread, lock.close)
         stack.push_async_callback(asyncio.to_thread, dedup.close)
-        yield Pair(lock, dedup)
+        yield Pair(lock, dedup, app)
 
 
 @pytest.fixture(params=KINDS)
@@ -133,7 +151,7 @@ async def on_redis(redis_url: str) -> AsyncIterator[Pair]:
 @pytest.fixture(params=["redis.Redis", "InTurn on Redis"])
 async def fresh(request: pytest.FixtureRequest, fresh_redis: PrivateRedis) -> AsyncIterator[Pair]:
     """On a server that the test may kill."""
-    async with made(request.param, fresh_redis.url, timeout_s=SHORT_S) as pair:
+    async with made(request.param, fresh_redis.url) as pair:
         assert await pair.is_reachable()
         yield pair
 
@@ -475,7 +493,7 @@ async def test_on_one_redis_server_the_lock_is_a_plain_key(
     kind: str, redis_url: str, telegram: TelegramServer, bot: Bot, chat_id: int
 ) -> None:
     found: list[int] = []
-    async with made(kind, redis_url) as pair, redis.asyncio.Redis.from_url(redis_url) as client:
+    async with made(kind, redis_url) as pair, redis.asyncio.Redis.from_url(redis_url, socket_timeout=LIFE_S) as client:
 
         async def send(*_: Any) -> None:
             found.append(await client.pttl(f"distributed_lock:send_ai_response:user:{chat_id}"))
@@ -553,25 +571,59 @@ class Extended(NamedTuple):
 
         class Lock(DistributedLockManager):
             def extend_lock(self, *args: Any) -> bool:
+                is_ours = super().extend_lock(*args)
                 times.append(args[-1])
-                return super().extend_lock(*args)
+                return is_ours
 
         class AsyncLock(AsyncDistributedLockManager):
             async def extend_lock(self, *args: Any) -> bool:
+                is_ours = await super().extend_lock(*args)
                 times.append(args[-1])
-                return await super().extend_lock(*args)
+                return is_ours
 
         return cls(Makes(lock=Lock, async_lock=AsyncLock), times)
 
 
+Pause = Callable[[float], Awaitable[None]]
+InsteadOfPauses = Callable[[Pause], None]
+
+
+@pytest.fixture
+def instead_of_pauses(monkeypatch: pytest.MonkeyPatch) -> InsteadOfPauses:
+    """What happens in the pauses between two extensions of a send lock, instead of so much time."""
+
+    def happens(pause: Pause) -> None:
+        monkeypatch.setattr(safe_send, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": pause}))
+
+    return happens
+
+
 @pytest.mark.parametrize("kind", ["redis.Redis", "redis.asyncio", "InTurn on SQLite"])
 async def test_the_lock_lives_as_long_as_a_slow_send(
-    kind: str, redis_url: str, sqlite_url: str, chat_id: int, counts: Counts
+    kind: str, redis_url: str, sqlite_url: str, chat_id: int, counts: Counts, instead_of_pauses: InsteadOfPauses
 ) -> None:
+    """Time passes for the lock in the pauses between two extensions, and nobody waits for it."""
     makes, times = Extended.counted()
-    life_s = 1.0
-    async with made(kind, redis_url, sqlite_url, makes) as pair:
+    life_s = 300.0
+    store_clock = ManualClock()
+    async with (
+        made(kind, redis_url, sqlite_url, makes, store_clock.read_us if "SQLite" in kind else None) as pair,
+        redis.asyncio.Redis.from_url(redis_url, socket_timeout=LIFE_S) as client,
+    ):
         extended: list[bool] = []
+        pauses: list[float] = []
+
+        async def pause(seconds: float) -> None:
+            if len(times) == 5:
+                await asyncio.Event().wait()
+            pauses.append(seconds)
+            if "SQLite" in kind:
+                store_clock.advance(seconds)
+            else:
+                key = f"distributed_lock:send_ai_response:user:{chat_id}"
+                await client.pexpire(key, await client.pttl(key) - round(1000 * seconds))
+
+        instead_of_pauses(pause)
 
         async def send(*_: Any) -> None:
             await until(lambda: len(times) == 5)  # at a third of its life each: it would be over
@@ -582,57 +634,81 @@ async def test_the_lock_lives_as_long_as_a_slow_send(
         await asyncio.sleep(0)
         assert not any("_extend" in str(task) for task in asyncio.all_tasks()), "nobody goes on with it"
         assert not await pair.is_locked(chat_id)
+    assert pauses == [life_s / 3] * 5
     assert set(times) == {life_s}
     assert counts() == {"sent": 1, **HELD}, "it did not expire"
 
 
-async def test_one_extension_that_hangs_does_not_lose_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_extension_that_hangs_does_not_lose_the_lock(
+    monkeypatch: pytest.MonkeyPatch, instead_of_pauses: InsteadOfPauses
+) -> None:
     """As a connection that has died without a word, to a store that is well."""
     monkeypatch.setattr(safe_send, "MIN_EXTEND_S", 0.0)
 
     class Locks:
+        """Their time passes in pauses, and while an extension hangs."""
+
         def __init__(self) -> None:
-            self.lives_until = 0.0
+            self.now = self.lives_until = 0.0
             self.extended = 0
 
+        async def pause(self, seconds: float) -> None:
+            if self.extended == 2:
+                await asyncio.Event().wait()
+            self.now += seconds
+
         async def acquire_lock(self, name: str, life_s: float) -> str:
-            self.lives_until = clock.now() + life_s
+            self.lives_until = self.now + life_s
             return "id"
 
         async def extend_lock(self, name: str, lock_id: str, life_s: float) -> bool:
             self.extended += 1
             if self.extended == 1:
+                self.now += life_s / 6
                 await asyncio.Event().wait()
-            is_ours = clock.now() < self.lives_until
-            self.lives_until = clock.now() + life_s
+            is_ours = self.now < self.lives_until
+            self.lives_until = self.now + life_s
             return is_ours
 
         async def release_lock(self, name: str, lock_id: str) -> bool:
-            return clock.now() < self.lives_until
+            return self.now < self.lives_until
 
     locks = Locks()
+    instead_of_pauses(locks.pause)
 
     async def send(*_: Any) -> None:
         began = locks.lives_until
         await until(lambda: locks.extended == 2)
-        assert clock.now() < began, "there was time for a second one"
+        assert locks.now < began, "there was time for a second one"
         assert locks.lives_until > began
 
     assert await send_ai_response_safe(1, "hello", "bot", None, locks, None, 3.0, send=send)
 
 
 async def test_a_lock_that_is_lost_while_its_holder_sends_is_counted(
-    redis_url: str, on_redis: Pair, chat_id: int, counts: Counts, caplog: pytest.LogCaptureFixture
+    redis_url: str,
+    on_redis: Pair,
+    chat_id: int,
+    counts: Counts,
+    caplog: pytest.LogCaptureFixture,
+    instead_of_pauses: InsteadOfPauses,
 ) -> None:
     others: list[str] = []
+    is_taken = asyncio.Event()
+
+    async def pause(seconds: float) -> None:
+        await is_taken.wait()
+
+    instead_of_pauses(pause)
 
     async def send(*_: Any) -> None:
-        async with redis.asyncio.Redis.from_url(redis_url) as client:
+        async with redis.asyncio.Redis.from_url(redis_url, socket_timeout=LIFE_S) as client:
             assert await client.delete(f"distributed_lock:send_ai_response:user:{chat_id}") == 1
         others.append(await on_redis.hold(chat_id))
+        is_taken.set()
         await until(lambda: "was lost while its holder was sending" in caplog.text)
 
-    assert await on_redis.send(send_ai_response_safe, chat_id, "hello", "bot", lock_timeout=0.2, send=send)
+    assert await on_redis.send(send_ai_response_safe, chat_id, "hello", "bot", send=send)
     assert counts() == {"sent": 1, "send_lock_expiries": 1, **HELD}
     assert await on_redis.let_go(chat_id, others[0]), "the other's lock is left alone"
     assert await on_redis.is_marked(chat_id, "hello")
@@ -642,23 +718,28 @@ async def test_a_lock_that_was_taken_for_its_default_life_lives_so_long(
     redis_url: str, chat_id: int, telegram: TelegramServer, bot: Bot
 ) -> None:
     lives: list[int] = []
-    async with redis.asyncio.Redis.from_url(redis_url) as client:
+    async with redis.asyncio.Redis.from_url(redis_url, socket_timeout=LIFE_S) as client:
 
         async def send(*_: Any) -> None:
             lives.append(await client.pttl(f"distributed_lock:send_ai_response:user:{chat_id}"))
 
-        for lock_timeout in (None, 30):
-            lock = AsyncDistributedLockManager(client, 90)
+        for lock_timeout in (None, 3000):
+            lock = AsyncDistributedLockManager(client, 9000)
             assert await send_ai_response_safe(chat_id, "hello", bot, None, lock, None, lock_timeout, send=send)
-    assert 60_000 < lives[0] <= 90_000
-    assert 20_000 < lives[1] <= 30_000
+    assert 8_900_000 < lives[0] <= 9_000_000
+    assert 2_900_000 < lives[1] <= 3_000_000
 
 
 async def test_the_managers_of_the_settings(
     redis_url: str, sqlite_url: str, fresh_redis: PrivateRedis, chat_id: int
 ) -> None:
-    settings = Settings(send_lock_timeout=40, send_dedup_expiration=200, proactive_redis_url=fresh_redis.url)
-    async with InTurn(sqlite_url, settings=settings) as app, redis.asyncio.Redis.from_url(fresh_redis.url) as client:
+    settings = Settings(
+        send_lock_timeout=4000, send_dedup_expiration=20_000, proactive_redis_url=fresh_redis.url, store_timeout=LIFE_S
+    )
+    async with (
+        InTurn(sqlite_url, settings=settings) as app,
+        redis.asyncio.Redis.from_url(fresh_redis.url, socket_timeout=LIFE_S) as client,
+    ):
         managers = make_managers(app)
         lives: list[int] = []
 
@@ -668,8 +749,8 @@ async def test_the_managers_of_the_settings(
         pair = Pair(managers.lock_manager, managers.dedup_manager)
         assert await pair.send(send_ai_response_safe, chat_id, "hello", "bot", lock_timeout=None, send=send)
         (mark,) = await client.keys("processed_msg:*")
-        assert 30_000 < lives[0] <= 40_000
-        assert 190_000 < await client.pttl(mark) <= 200_000
+        assert 3_900_000 < lives[0] <= 4_000_000
+        assert 19_900_000 < await client.pttl(mark) <= 20_000_000
         await managers.close()
         assert app.settings.lock_ttl == Settings().lock_ttl, "other locks have their own life"
 
@@ -681,7 +762,9 @@ def test_managers_outlive_the_loops_on_which_they_are_used(
 ) -> None:
     """Made by a module, and used by `asyncio.run` again and again, as in tasks of Celery."""
     url = sqlite_url if "SQLite" in kind else redis_url
-    source: Any = redis.asyncio.Redis.from_url(url) if kind == "redis.asyncio" else InTurn(url)
+    source: Any = InTurn(url, settings=Settings(store_timeout=LIFE_S))
+    if kind == "redis.asyncio":
+        source = redis.asyncio.Redis.from_url(url, socket_timeout=LIFE_S)
     pair = Pair(AsyncDistributedLockManager(source), AsyncMessageDeduplicationManager(source))
     given: list[str] = []
 
@@ -719,12 +802,12 @@ async def test_without_its_store_nothing_is_sent(
     counts: Counts,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    fresh_redis.kill()
+    fresh.kill(fresh_redis)
     assert await fresh.send(send_ai_response_safe, chat_id, "hello", bot) is False
     assert ("WARNING", f"Failed to acquire lock for user {chat_id}") in lines(caplog)
     assert telegram.calls == []
     assert counts() == {"away": 1, **ASKED}
-    fresh_redis.start()
+    fresh.start(fresh_redis)
     await until(fresh.is_reachable)
     assert await fresh.send(send_ai_response_safe, chat_id, "hello", bot)
     assert telegram.texts(chat_id) == ["hello"]
@@ -739,7 +822,7 @@ async def test_with_a_fallback_it_is_sent_once_without_the_lock(
     counts: Counts,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    fresh_redis.kill()
+    fresh.kill(fresh_redis)
     assert await fresh.send(send_ai_response_safe_with_fallback, chat_id, "hello", bot) is True
     assert telegram.texts(chat_id) == ["hello"]
     fell_back, sent = lines(caplog)
@@ -754,7 +837,7 @@ async def test_with_a_fallback_it_is_sent_once_without_the_lock(
 async def test_a_fallback_that_fails_is_not_repeated(
     telegram: TelegramServer, bot: Bot, fresh: Pair, fresh_redis: PrivateRedis, chat_id: int, counts: Counts
 ) -> None:
-    fresh_redis.kill()
+    fresh.kill(fresh_redis)
     telegram.will("sendMessage", do=Refuse(400, "Bad Request: something new"))
     assert await fresh.send(send_ai_response_safe_with_fallback, chat_id, "hello", bot) is False
     assert telegram.counts["sendMessage"] == 1
@@ -819,7 +902,7 @@ async def test_only_a_store_that_is_away_is_gone_around(
 async def test_an_async_client_of_another_loop_is_told_in_a_sentence(
     redis_url: str, bot: Bot, chat_id: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with redis.asyncio.Redis.from_url(redis_url) as client:
+    async with redis.asyncio.Redis.from_url(redis_url, socket_timeout=LIFE_S) as client:
         await client.ping()
 
         async def elsewhere(*_: object) -> None:
@@ -907,9 +990,11 @@ async def test_a_text_goes_out_once_if_the_store_dies_once_the_lock_is_had(
     counts: Counts,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    sender: Pair
+
     def dies_if(now: str) -> None:
         if now == when:
-            fresh_redis.kill()
+            sender.kill(fresh_redis)
 
     class Dedup(MessageDeduplicationManager):
         def is_duplicate(self, message_id: str) -> bool:
@@ -934,17 +1019,17 @@ async def test_a_text_goes_out_once_if_the_store_dies_once_the_lock_is_had(
         await send_ai_response(chat_id, text, bot, typing_manager)
         dies_if("after the send")
 
-    async with made(kind, fresh_redis.url, "", Makes(dedup=Dedup, async_dedup=AsyncDedup), SHORT_S) as pair:
-        assert await pair.send(function, chat_id, "hello", bot, send=send) is True
+    async with made(kind, fresh_redis.url, "", Makes(dedup=Dedup, async_dedup=AsyncDedup)) as sender:
+        assert await sender.send(function, chat_id, "hello", bot, send=send) is True
         assert telegram.texts(chat_id) == ["hello"]
         assert not fresh_redis.is_running
         assert lines(caplog) == [("INFO", f"Successfully sent message to user {chat_id}")]
         assert f"the lock of user {chat_id} could not be released, and expires by itself" in caplog.text
         assert counts() == {"sent": 1, **HELD}
         when = ""
-        fresh_redis.start()
-        await until(pair.is_reachable)
-        assert await pair.send(function, chat_id, "and again", bot, send=send) is True
+        sender.start(fresh_redis)
+        await until(sender.is_reachable)
+        assert await sender.send(function, chat_id, "and again", bot, send=send) is True
     assert telegram.texts(chat_id) == ["hello", "and again"]
 
 
@@ -953,7 +1038,7 @@ async def test_a_failed_send_is_not_repeated_though_the_store_died_meanwhile(
     telegram: TelegramServer, bot: Bot, fresh: Pair, fresh_redis: PrivateRedis, chat_id: int, is_falling_back: bool
 ) -> None:
     async def send(*args: Any) -> None:
-        fresh_redis.kill()
+        fresh.kill(fresh_redis)
         await send_ai_response(*args)
         raise RuntimeError("it went out, and then this")
 
@@ -1012,12 +1097,12 @@ class Halts:
     def halt(self, place: str) -> None:
         if place == self.at:
             self.is_reached.set()
-            assert self.goes_on.wait(20)
+            assert self.goes_on.wait(LIFE_S)
 
     async def pause(self, place: str) -> None:
         if place == self.at:
             self.is_reached.set()
-            await until(self.goes_on.is_set)
+            await until(self.goes_on.is_set, LIFE_S)
 
     @property
     def makes(self) -> Makes:
