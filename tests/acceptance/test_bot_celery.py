@@ -141,10 +141,15 @@ async def test_a_task_sends_its_text_and_says_what_became_of_it(site: CelerySite
     assert "Failed to send proactive message to user 6" in site.log()
 
 
-@pytest.mark.parametrize("site", ["redis"], indirect=True)
 async def test_a_revoked_task_does_nothing_even_if_all_workers_were_restarted(
-    site: CelerySite, telegram: TelegramServer, redis_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch
+    delivered_again: CelerySite,
+    telegram: TelegramServer,
+    redis_url: str,
+    namespace: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """What a worker has when it is killed comes again after two seconds."""
+    site = delivered_again
     for name, value in (
         ("INTURN_URL", redis_url), ("INTURN_NAMESPACE", namespace), ("INTURN_BOT_TOKEN", TOKEN),
         ("INTURN_BOT_API_URL", telegram.url), ("INTURN_STORE_TIMEOUT", "30"),
