@@ -18,8 +18,11 @@ from inturn.bot.console import HINT, USER_ID, ConsoleChat, ConsoleTaken, run_con
 from inturn.bot.text import Part
 from inturn.bot.updates import MAX_TEXT
 from inturn.bot.user import User
+from inturn.testing import ManualClock
 from tests.bot.companion import Echo
-from tests.waiting import until
+from tests.waiting import until, until_waiting
+
+QUIET_S = 0.2
 
 
 class Keyboard:
@@ -46,7 +49,7 @@ class Terminal:
     def __init__(self, app: InTurn) -> None:
         self.app, self.agent = app, Echo()
         self.written: list[str] = []
-        options = BotOptions(quiet=0.2, pace=None, cadence=None)
+        options = BotOptions(quiet=QUIET_S, pace=None, cadence=None)
         self.companion = CompanionBot(app, self.agent, ConsoleChat(self.written.append), options)
 
     async def reads(self, text: str) -> None:
@@ -67,9 +70,29 @@ async def terminal(sqlite_url: str, namespace: str) -> AsyncIterator[Terminal]:
         await made.companion.close()
 
 
-async def test_at_the_end_of_the_input_a_burst_is_answered_together_and_the_chat_ends(terminal: Terminal) -> None:
-    await terminal.reads("one\n\n  two  \nthree")
-    assert terminal.answers == ["bot> re: one\n     two\n     three\n"]
+@pytest.fixture
+async def at_a_stop(sqlite_url: str, namespace: str, clock: ManualClock) -> AsyncIterator[Terminal]:
+    """No silence is long enough before the test moves the clock: lines may come as slowly as they like."""
+    async with InTurn(sqlite_url, namespace=namespace, wall=clock.read_us) as app:
+        made = Terminal(app)
+        yield made
+        await made.companion.close()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+async def test_at_the_end_of_the_input_a_burst_is_answered_together_and_the_chat_ends(
+    at_a_stop: Terminal, clock: ManualClock
+) -> None:
+    reading = asyncio.create_task(at_a_stop.reads("one\n\n  two  \nthree"))
+    await until_waiting(at_a_stop.app, f"user:{USER_ID}", 3)
+    assert at_a_stop.agent.asked == []
+    clock.advance(QUIET_S)
+    await reading
+    assert at_a_stop.answers == ["bot> re: one\n     two\n     three\n"]
 
 
 async def test_an_empty_input_ends_it(terminal: Terminal) -> None:
@@ -77,10 +100,10 @@ async def test_an_empty_input_ends_it(terminal: Terminal) -> None:
     assert terminal.answers == []
 
 
-async def test_quit_ends_it_at_once_and_what_was_written_is_answered_next_time(terminal: Terminal) -> None:
-    await terminal.reads("one\n/quit\nnever read\n")
-    assert terminal.answers == []
-    lane = await terminal.app.lanes.inspect(f"user:{USER_ID}")
+async def test_quit_ends_it_at_once_and_what_was_written_is_answered_next_time(at_a_stop: Terminal) -> None:
+    await at_a_stop.reads("one\n/quit\nnever read\n")
+    assert at_a_stop.answers == []
+    lane = await at_a_stop.app.lanes.inspect(f"user:{USER_ID}")
     assert [message.body["text"] for message in lane.messages] == ["one"]
 
 
@@ -172,6 +195,7 @@ async def test_a_second_console_on_one_store_is_refused_while_the_first_is_open(
 ) -> None:
     """Its worker would take the answers of the first."""
     keyboard = Keyboard()
+    monkeypatch.setattr(console_module, "HOLD_S", 600.0)  # it keeps its place though the machine stands still
     first = asyncio.create_task(run_console(terminal.companion, keyboard.lines, terminal.written.append))
     await until(lambda: terminal.written)
     monkeypatch.setattr(console_module, "HOLD_S", 0.1)

@@ -23,6 +23,7 @@ from tests.servers.telegram import TOKEN, ServerError, TelegramServer, inbox
 from tests.waiting import wait_until
 
 USER = 42
+WITHIN_S = 100.0
 CONSOLE = [sys.executable, "-m", "inturn.cli.main", "bot", "--console"]
 QUICK = {"INTURN_BOT_QUIET": "0.2", "INTURN_OFFLINE_PACE": "0"}
 
@@ -68,16 +69,16 @@ def test_it_answers_on_telegram_until_a_signal_and_confirms_what_it_took(
     assert TOKEN not in out + err
 
 
-@pytest.mark.parametrize(("grace", "code"), [("30", 0), ("0", 1)])
+@pytest.mark.parametrize(("grace", "pace", "code"), [("30", "0.02", 0), ("0", "10", 1)])
 def test_a_running_turn_has_the_grace_to_finish(
-    monkeypatch: pytest.MonkeyPatch, sqlite_url: str, grace: str, code: int
+    monkeypatch: pytest.MonkeyPatch, sqlite_url: str, grace: str, pace: str, code: int
 ) -> None:
     async def script(telegram: TelegramServer) -> None:
         telegram.say(USER, "hello")
         await telegram.until(lambda: telegram.actions)
 
     monkeypatch.setenv("INTURN_BOT_QUIET", "0")
-    monkeypatch.setenv("INTURN_OFFLINE_PACE", "0.02")
+    monkeypatch.setenv("INTURN_OFFLINE_PACE", pace)
     assert with_telegram(monkeypatch, script, "--url", sqlite_url, "--grace", grace) == code
 
 
@@ -101,7 +102,7 @@ def test_the_console_has_no_webhook(capsys: Captured) -> None:
 def test_a_console_without_input_or_output_ends_in_silence(tmp_path: Path, closed: str) -> None:
     redirected = "<&-" if closed == "stdin" else "</dev/null >&-"
     command = ["sh", "-c", f'exec "$@" {redirected}', "sh", *CONSOLE, "--url", f"sqlite:///{tmp_path}/x.db"]
-    ended = subprocess.run(command, env=os.environ | QUICK, capture_output=True, timeout=60)
+    ended = subprocess.run(command, env=os.environ | QUICK, capture_output=True, timeout=150)
     assert (ended.returncode, ended.stderr) == (0, b"")
 
 
@@ -167,8 +168,8 @@ def test_on_a_pipe_it_answers_and_ends_by_itself(tmp_path: Path) -> None:
 
 
 def test_it_answers_a_burst_once_with_a_typing_sign_and_knows_the_commands(tmp_path: Path) -> None:
-    lines = b"/quiet 22:00-08:00 Europe/Berlin\nhello\nlanes?\n"
-    done = chat(tmp_path, lines, INTURN_OFFLINE_PACE="0.02")
+    lines = b"hello\nlanes?\n/quiet 22:00-08:00 Europe/Berlin\n"  # the command ends the burst, and nothing else does
+    done = chat(tmp_path, lines, INTURN_OFFLINE_PACE="0.02", INTURN_BOT_QUIET="10")
     said = done.stdout.decode()
     assert "bot> I will not write first during these hours: 22:00-08:00 Europe/Berlin\n" in said
     assert said.count("(typing …)") == 1
@@ -241,11 +242,11 @@ def test_in_a_terminal_it_ends_cleanly(tmp_path: Path, typed: bytes, code: int) 
     reading = threading.Thread(target=read)
     reading.start()
     try:
-        wait_until(lambda: HINT.encode() in shown)
+        wait_until(lambda: HINT.encode() in shown, WITHIN_S)
         os.write(terminal, b"/start\n")
-        wait_until(lambda: b"bot> Hello!" in shown)
+        wait_until(lambda: b"bot> Hello!" in shown, WITHIN_S)
         os.write(terminal, typed)
-        reading.join(20)
+        reading.join(WITHIN_S)
         assert not reading.is_alive(), shown
     finally:
         os.kill(pid, signal.SIGKILL)  # it is not waited for yet, so the number is still its own
@@ -260,7 +261,9 @@ def test_in_a_terminal_it_ends_cleanly(tmp_path: Path, typed: bytes, code: int) 
 def test_two_consoles_on_one_store_do_not_mix_their_answers(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sqlite_url: str, capsys: Captured
 ) -> None:
-    command = [*CONSOLE, "--url", sqlite_url]
+    # it keeps its place though it stands still
+    kept = "import sys; from inturn.bot import console; console.HOLD_S = 600.0; from inturn.cli.main import main; "
+    command = [sys.executable, "-c", f"{kept} sys.exit(main())", "bot", "--console", "--url", sqlite_url]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
         assert first.stdout is not None
         assert first.stdout.readline() == f"{HINT}\n"
