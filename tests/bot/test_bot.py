@@ -14,7 +14,7 @@ from aiogram.types import Chat
 
 from inturn import InTurn
 from inturn.agents import Activity, Ask
-from inturn.bot import BotOptions, Cadence, CompanionBot, Texts
+from inturn.bot import BotOptions, Cadence, CompanionBot, Texts, courier
 from inturn.bot.bot import CADENCE, FORGOTTEN, MAX_REMEMBERED, MAX_WAITING, MESSAGE, MOVED, UNREADABLE
 from inturn.bot.cadence import read_quiet
 from inturn.bot.chat import NotSent, PerhapsSent, Unreachable, Unsendable
@@ -27,7 +27,7 @@ from inturn.lanes.executor import take_turn
 from inturn.store.lane import read_ident
 from inturn.testing import drain
 from tests.bot.companion import USER, Echo, World
-from tests.waiting import until, until_status
+from tests.waiting import WITHIN_S, until, until_status
 
 HOUR = 3600.0
 
@@ -221,7 +221,7 @@ async def test_an_agent_that_ends_itself_or_the_process_has_failed(
     assert world.chat.texts == [Texts().failure]
     receipt = await world.companion.say(USER)
     await drain(world.app, raise_errors=True)
-    assert await world.companion.outcome_of(receipt, 1) == "failed"
+    assert await world.companion.outcome_of(receipt, WITHIN_S) == "failed"
     assert agent.calls == 2
 
 
@@ -551,7 +551,10 @@ async def test_who_was_taken_over_before_it_knew_of_its_first_note_leaves_the_lo
     assert await world.companion.lock_manager.extend_lock(f"send_ai_response:user:{USER}", now.lock_id, 1)
 
 
-async def test_a_worker_that_is_stopped_in_the_middle_of_an_answer_leaves_its_lock_to_who_goes_on() -> None:
+async def test_a_worker_that_is_stopped_in_the_middle_of_an_answer_leaves_its_lock_to_who_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(courier, "reading_pause_s", lambda *_: 600.0)
     world = World(options=BotOptions(pace=(0.1, 0.1)))
     try:
         world.agent.replies = ["one\n\ntwo"]
@@ -569,6 +572,7 @@ async def test_a_worker_that_is_stopped_in_the_middle_of_an_answer_leaves_its_lo
         locks = world.companion.lock_manager
         assert await locks.acquire_lock(f"send_ai_response:user:{USER}", 1) is None
         await until_status(world.app, f"user:{USER}>deliver", "ready")
+        monkeypatch.setattr(courier, "reading_pause_s", lambda *_: 0.0)
         await drain(world.app)
         assert world.chat.texts == ["one", "two"]
         assert await locks.acquire_lock(f"send_ai_response:user:{USER}", 1) is not None
@@ -669,7 +673,7 @@ async def test_a_proactive_message_that_telegram_failed_to_take_has_failed(world
     world.chat.errors = [PerhapsSent("502", has_failed=has_failed)]
     receipt = await world.companion.say(USER, "news")
     await drain(world.app)
-    assert await world.companion.outcome_of(receipt, 5) == ("failed" if has_failed else "sent")
+    assert await world.companion.outcome_of(receipt, WITHIN_S) == ("failed" if has_failed else "sent")
     said = [line.text for line in (await world.user()).history]
     assert ("news" in said) is not has_failed, "the agent must not believe that it has said so"
     await world.companion.say(USER, "news")
@@ -1115,7 +1119,7 @@ async def test_quiet_hours_that_begin_before_a_proactive_message_can_be_sent_mov
     assert text not in punctual.chat.texts
     assert text not in [line.text for line in (await punctual.user()).history]
     if not is_cadence:
-        assert await punctual.companion.outcome_of(receipt, 1) == "quiet"
+        assert await punctual.companion.outcome_of(receipt, WITHIN_S) == "quiet"
     punctual.clock.advance(4 * HOUR + 310)
     await drain(punctual.app, raise_errors=True)
     assert punctual.chat.texts.count(text) == 1
@@ -1245,19 +1249,19 @@ async def test_what_becomes_a_dead_letter_has_failed(punctual: World) -> None:
     while not await punctual.app.dead_letters.list():
         await drain(punctual.app)
         punctual.clock.advance(120)
-    assert await punctual.companion.outcome_of(unwritten, 1) == "failed"
+    assert await punctual.companion.outcome_of(unwritten, WITHIN_S) == "failed"
     punctual.chat.errors = [NotSent("401", after=60.0)]
     unsent = await punctual.companion.say(USER, "news")
     await drain(punctual.app)
     punctual.clock.advance(GIVE_UP_S + 1)
     await drain(punctual.app)
-    assert await punctual.companion.outcome_of(unsent, 1) == "failed"
+    assert await punctual.companion.outcome_of(unsent, WITHIN_S) == "failed"
     punctual.chat.errors = [None, NotSent("401", after=60.0)]
     begun = await punctual.companion.say(USER, "more\n\nnews")
     await drain(punctual.app)
     punctual.clock.advance(GIVE_UP_S + 1)
     await drain(punctual.app)
-    assert await punctual.companion.outcome_of(begun, 1) == "failed"
+    assert await punctual.companion.outcome_of(begun, WITHIN_S) == "failed"
     said = [line.text for line in (await punctual.user()).history]
     assert said == ["more\n\nnews"], "the agent knows what the user has perhaps read, and nothing else"
 
