@@ -12,7 +12,7 @@ import pytest
 from inturn import InTurn
 from inturn.bot.delivery_lane import Entry
 from inturn.bot.user import User
-from tests.acceptance.looks import PATIENT
+from tests.acceptance.looks import PATIENT, stop
 from tests.acceptance.patience import LEASE_S
 from tests.acceptance.processes import Child, Processes, hears
 from tests.servers import PrivateRedis
@@ -106,7 +106,7 @@ async def test_a_bot_that_was_paused_in_the_middle_of_an_answer_sends_nothing_wh
     await telegram.until(lambda: telegram.texts(1), WITHIN_S)
     async with InTurn(store_url, namespace=namespace, settings=PATIENT) as app:
         await until_noted(app, 1)
-    first.signal(signal.SIGSTOP)
+    await asyncio.to_thread(stop, first, store_url, namespace)
     second.tell("work")
     await telegram.until(lambda: len(telegram.texts(1)) == 3, WITHIN_S)
     due_at = telegram.sent[0].at + APART_S
