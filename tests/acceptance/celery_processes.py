@@ -15,7 +15,7 @@ from typing import Any
 
 from celery import Celery
 
-from tests.acceptance.patience import LONG_LEASE_S
+from tests.bot.leases import LONG_LEASE_S
 from tests.servers.telegram import TOKEN
 
 ROOT = Path(__file__).parents[2]

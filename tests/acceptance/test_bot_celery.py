@@ -24,7 +24,8 @@ from inturn.settings import Settings
 from tests.acceptance.celery_processes import ROOT, SOON_AGAIN, CelerySite, celery_site
 from tests.acceptance.companion import SOON, InParts, in_parts
 from tests.acceptance.looks import PATIENT
-from tests.acceptance.patience import CALL_TIME, CALLS, LEASE_S, give_leases
+from tests.acceptance.patience import CALL_TIME, CALLS, LEASE_S
+from tests.bot.leases import give_leases
 from tests.servers import PrivateRedis
 from tests.servers.telegram import TOKEN, Hang, Slow, TelegramServer
 from tests.waiting import until

@@ -14,6 +14,7 @@ from inturn.bot.text import Part
 from inturn.bot.updates import Heard
 from inturn.bot.user import User
 from inturn.testing import ManualClock, app_for_tests
+from tests.bot.leases import give_leases
 
 USER = 42
 
@@ -80,6 +81,7 @@ class World:
         self.app = app or app_for_tests(self.clock)
         self.chat, self.agent = Chat(), Echo()
         self.companion = CompanionBot(self.app, self.agent, self.chat, options or BotOptions(pace=None), **more)
+        give_leases(self.companion)
         self._numbers = itertools.count(1)
 
     async def hear(self, text: str, user_id: int = USER, **more: Any) -> int:

@@ -20,6 +20,7 @@ from inturn.bot.updates import MAX_TEXT
 from inturn.bot.user import User
 from inturn.testing import ManualClock
 from tests.bot.companion import Echo
+from tests.bot.leases import give_leases
 from tests.waiting import until, until_waiting
 
 QUIET_S = 0.2
@@ -51,6 +52,7 @@ class Terminal:
         self.written: list[str] = []
         options = BotOptions(quiet=QUIET_S, pace=None, cadence=None)
         self.companion = CompanionBot(app, self.agent, ConsoleChat(self.written.append), options)
+        give_leases(self.companion)
 
     async def reads(self, text: str) -> None:
         await run_console(self.companion, io.StringIO(text), self.written.append)
