@@ -15,6 +15,7 @@ from typing import Any
 
 from celery import Celery
 
+from tests.acceptance.patience import CONNECT_S
 from tests.bot.leases import LONG_LEASE_S
 from tests.servers.telegram import TOKEN
 
@@ -49,7 +50,7 @@ class CelerySite:
             "INTURN_STORE_TIMEOUT": "30", "PYTHONWARNINGS": "ignore",
         }  # fmt: skip
         self.client = Celery("sender", broker=broker_url, backend=redis_url)
-        self.client.conf.update(broker_transport_options=options)
+        self.client.conf.update(broker_transport_options=options, broker_connection_timeout=CONNECT_S)
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:

@@ -19,7 +19,7 @@ from inturn.bot.telegram import TelegramChat, make_bot
 from inturn.bot.text import split
 from inturn.settings import load_settings
 from tests.acceptance.companion import SOON, InParts
-from tests.acceptance.patience import give_calls_time
+from tests.acceptance.patience import CONNECT_S, give_calls_time
 from tests.bot.leases import LONG_LEASE_S, give_leases
 
 app = Celery("companion", broker=os.environ["TEST_BROKER"], backend=os.environ.get("TEST_RESULTS"))
@@ -28,6 +28,7 @@ app.conf.update(
     beat_schedule_filename=os.environ.get("TEST_BEAT_FILE", ""),
     broker_transport_options=json.loads(os.environ.get("TEST_OPTIONS", "{}")),
     broker_connection_retry_on_startup=True,
+    broker_connection_timeout=CONNECT_S,
     worker_prefetch_multiplier=4,
     worker_hijack_root_logger=False,
 )

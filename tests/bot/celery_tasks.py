@@ -20,12 +20,15 @@ TTL_S = 600.0
 SHORT_TTL_S = 10.0
 """A child that is killed holds its lane for as long."""
 WITHIN_S = 150.0
+CONNECT_S = 60.0
+"""Of Celery's own, a broker that stands still for four seconds is not there."""
 
 app = Celery("tasks", broker=os.environ.get("TEST_BROKER"), backend=os.environ.get("TEST_RESULTS"))
 app.conf.update(
     broker_transport_options=json.loads(os.environ.get("TEST_OPTIONS", "{}")),
     worker_prefetch_multiplier=1,
     broker_connection_retry_on_startup=True,
+    broker_connection_timeout=CONNECT_S,
     worker_hijack_root_logger=False,
 )
 facts = redis.Redis.from_url(

@@ -40,7 +40,7 @@ from inturn.lanes.runtime import this_turn
 from inturn.settings import Settings
 from inturn.sync import InTurn
 from tests.bot import celery_tasks
-from tests.bot.celery_tasks import FACTS, TTL_S
+from tests.bot.celery_tasks import CONNECT_S, FACTS, TTL_S
 from tests.servers import Broker, PrivateRedis, free_port
 from tests.waiting import wait_until
 
@@ -77,7 +77,7 @@ class Site:
         }  # fmt: skip
         self._facts = redis.Redis.from_url(server.url, decode_responses=True, socket_timeout=WITHIN_S)
         self.celery = Celery("sender", broker=broker_url, backend=server.url)
-        self.celery.conf.update(broker_transport_options=options)
+        self.celery.conf.update(broker_transport_options=options, broker_connection_timeout=CONNECT_S)
         self.worker = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -397,7 +397,7 @@ def test_a_task_of_a_quorum_queue_is_put_back_for_a_whole_second_at_least(
     """There RabbitMQ itself holds it back. Celery raises `ValueError` for less than a second: the task would fail."""
     eager.conf.update(
         task_always_eager=False, broker_url=rabbitmq_url, task_default_queue_type="quorum",
-        task_default_exchange_type="topic",
+        task_default_exchange_type="topic", broker_connection_timeout=CONNECT_S,
     )  # fmt: skip
 
     @eager.task(ignore_result=True)  # type: ignore[untyped-decorator]
