@@ -931,6 +931,36 @@ async def test_a_memory_of_somebodys_own_may_raise_what_it_likes(
     assert telegram.texts(chat_id) == ["hello"]
 
 
+class NoId:
+    def generate_message_id(self, user_id: int, text: str) -> str:
+        raise UnicodeEncodeError("utf-8", text, 0, 1, "surrogates not allowed")
+
+    def is_duplicate(self, message_id: str) -> bool:
+        raise AssertionError("there is no id to ask for")
+
+    mark_as_processed = is_duplicate
+
+
+class LateId(NoId):
+    async def generate_message_id(self, user_id: int, text: str) -> str:  # type: ignore[override]
+        return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("memory", [NoId(), LateId()], ids=["raises", "hangs"])
+async def test_a_text_for_which_a_memory_makes_no_id_is_sent(
+    telegram: TelegramServer,
+    bot: Bot,
+    chat_id: int,
+    memory: NoId,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(safe_send, "ANSWERS_WITHIN_S", 0.05)
+    assert await Pair(None, memory).send(send_ai_response_safe, chat_id, "hello", bot) is True
+    assert telegram.texts(chat_id) == ["hello"]
+    assert f"nobody knows whether this was sent to user {chat_id} before" in caplog.text
+
+
 async def test_a_memory_of_somebodys_own_may_be_async_in_all_that_it_does(
     telegram: TelegramServer, bot: Bot, chat_id: int
 ) -> None:

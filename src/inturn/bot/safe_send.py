@@ -188,6 +188,16 @@ class SentTexts(NamedTuple):
 
     manager: Any
 
+    async def id_of(self, chat_id: int | str, text: str) -> str | None:
+        """`None` if the manager cannot make one: then the text cannot be marked either."""
+        try:
+            async with asyncio.timeout(ANSWERS_WITHIN_S):
+                made = self.manager.generate_message_id(chat_id, text)
+                return await made if inspect.isawaitable(made) else made  # type: ignore[no-any-return]
+        except Exception as error:  # noqa: BLE001 - a manager of someone else's may raise anything
+            log.warning("nobody knows whether this was sent to user %s before: %s", chat_id, _why(error))
+            return None
+
     async def has(self, text_id: str) -> bool:
         try:
             return bool(await self._ask(self.manager.is_duplicate, text_id))
@@ -267,9 +277,9 @@ class _Work:
         if self.dedup_manager is None:
             return await self._send_now()
         sent = SentTexts(self.dedup_manager)
-        text_id = self.dedup_manager.generate_message_id(self.chat_id, self.text)
-        if inspect.isawaitable(text_id):  # else no two texts would ever be the same
-            text_id = await text_id
+        text_id = await sent.id_of(self.chat_id, self.text)
+        if text_id is None:
+            return await self._send_now()
         if await sent.has(text_id):
             log.info("Skipping duplicate message for user %s", self.chat_id)
             metrics.safe_send_duplicates.inc()
