@@ -13,7 +13,7 @@ from inturn.bot import BotOptions, CompanionBot
 from inturn.bot.text import Part
 from inturn.bot.updates import Heard
 from inturn.bot.user import User
-from inturn.testing import ManualClock, app_for_tests
+from inturn.testing import ManualClock, app_for_tests, drain
 from tests.bot.leases import give_leases
 
 USER = 42
@@ -105,3 +105,19 @@ class World:
     async def close(self) -> None:
         await self.companion.close()
         await self.app.close()
+
+
+async def answered(world: World, *texts: str) -> None:
+    """These are said at once, and answered."""
+    for text in texts:
+        await world.hear(text)
+    world.clock.advance(4)
+    await drain(world.app, raise_errors=True)
+
+
+async def answered_at_last(world: World, text: str) -> None:
+    """The same, if it takes several attempts."""
+    await world.hear(text)
+    for _ in range(5):
+        world.clock.advance(5)
+        await drain(world.app)

@@ -7,8 +7,7 @@ import pytest
 from inturn.bot.bot import PROACTIVE
 from inturn.bot.celery import _say
 from inturn.errors import OwnLane
-from tests.bot.companion import USER, World
-from tests.bot.test_bot import answered
+from tests.bot.companion import USER, World, answered
 
 
 async def test_a_task_works_on_the_due_message_of_the_cadence_that_stands_before_its_own(world: World) -> None:
