@@ -145,13 +145,14 @@ def way_of(item: pytest.Item | None) -> Way:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The workers wait for each other once: they begin with what measures time, and go on with the rest. Random tests
-    come early in that: they are the longest, and in the end all would wait for the last of them.
+    """The workers wait for each other once: they begin with what measures time, and go on with the rest. Long and
+    random tests come early in that, or in the end all would wait for the last of them.
     """
     if config.getoption("--explore"):
         items[:] = [item for item in items if isinstance(item, pytest.Function) and is_random(item)]
     if (worker := worker_input(config)) is not None:
         items.sort(key=lambda item: not (isinstance(item, pytest.Function) and is_random(item)))
+        items.sort(key=lambda item: item.get_closest_marker("long") is None)
         items[:] = in_parts([(way_of(item), item) for item in items], worker["workercount"])
 
 

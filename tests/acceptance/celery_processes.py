@@ -15,15 +15,11 @@ from typing import Any
 
 from celery import Celery
 
-from tests.acceptance.patience import CONNECT_S
-from tests.bot.leases import LONG_LEASE_S
+from tests.bot.patience import CONNECT_S, LONG_LEASE_S
 from tests.servers.telegram import TOKEN
 
 ROOT = Path(__file__).parents[2]
 APART = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
-SOON_AGAIN = {"visibility_timeout": 2, "unacked_restore_interval": 1, "unacked_restore_throttle": 1}
-"""What a worker has had for two seconds is delivered again. By default that is an hour, looked at every 100 s. With
-these options a slow machine gets copies of any task: only a test of such copies has them."""
 
 
 class CelerySite:

@@ -22,8 +22,7 @@ from inturn.bot.polling import Polling
 from inturn.bot.telegram import make_bot
 from inturn.settings import Settings
 from tests.acceptance.actor import say
-from tests.acceptance.patience import give_calls_time
-from tests.bot.leases import LONG_LEASE_S, give_leases
+from tests.bot.patience import LONG_LEASE_S, give_calls_time, give_leases
 from tests.servers.telegram import TOKEN
 
 WAIT_S = 150.0

@@ -19,8 +19,7 @@ from inturn.bot.telegram import TelegramChat, make_bot
 from inturn.bot.text import split
 from inturn.settings import load_settings
 from tests.acceptance.companion import SOON, InParts
-from tests.acceptance.patience import CONNECT_S, give_calls_time
-from tests.bot.leases import LONG_LEASE_S, give_leases
+from tests.bot.patience import CONNECT_S, LONG_LEASE_S, give_calls_time, give_leases
 
 app = Celery("companion", broker=os.environ["TEST_BROKER"], backend=os.environ.get("TEST_RESULTS"))
 app.conf.update(

@@ -13,7 +13,6 @@ import pytest
 
 from inturn import InTurn
 from inturn.bot import BotOptions, CompanionBot
-from inturn.bot import telegram as of_telegram
 from inturn.bot.celery import revoke_proactive_message
 from inturn.bot.delivery_lane import DELIVER
 from inturn.bot.serialized import _close_apps
@@ -21,11 +20,10 @@ from inturn.bot.telegram import make_bot
 from inturn.bot.updates import Heard
 from inturn.bot.user import User
 from inturn.settings import Settings
-from tests.acceptance.celery_processes import ROOT, SOON_AGAIN, CelerySite, celery_site
+from tests.acceptance.celery_processes import ROOT, CelerySite, celery_site
 from tests.acceptance.companion import SOON, InParts, in_parts
 from tests.acceptance.looks import PATIENT
-from tests.acceptance.patience import CALL_TIME, CALLS, LEASE_S
-from tests.bot.leases import give_leases
+from tests.bot.patience import LEASE_S, SOON_AGAIN, give_calls_time, give_leases
 from tests.servers import PrivateRedis
 from tests.servers.telegram import TOKEN, Hang, Slow, TelegramServer
 from tests.waiting import until
@@ -72,8 +70,7 @@ async def companion(
     redis_url: str, namespace: str, telegram: TelegramServer, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[CompanionBot]:
     """A bot that leaves the cadence to Celery."""
-    for name in CALLS:
-        monkeypatch.setattr(of_telegram, name, CALL_TIME)
+    give_calls_time(monkeypatch.setattr)
     given = {"bot_token": TOKEN, "bot_api_url": telegram.url, "store_timeout": PATIENT.store_timeout}
     settings = Settings.model_validate(given)
     bot = make_bot(settings)

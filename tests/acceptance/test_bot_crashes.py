@@ -13,8 +13,8 @@ from inturn import InTurn
 from inturn.bot.delivery_lane import Entry
 from inturn.bot.user import User
 from tests.acceptance.looks import PATIENT, stop
-from tests.acceptance.patience import LEASE_S
 from tests.acceptance.processes import Child, Processes, hears
+from tests.bot.patience import LEASE_S
 from tests.servers import PrivateRedis
 from tests.servers.telegram import Hang, Slow, TelegramServer
 from tests.waiting import until

@@ -115,6 +115,7 @@ async def test_while_the_ai_is_away_requests_are_refused_and_nothing_is_held(spl
     assert (await desk.budget(user))["spent"] == 5 * 120
 
 
+@pytest.mark.long
 async def test_a_receiver_that_is_down_for_a_minute_is_told_when_it_is_back(split: Split, desk: Desk) -> None:
     user = desk.user()
     tickets = [desk.ticket(is_held=True) for _ in range(5)]

@@ -13,6 +13,7 @@ from celery import Celery
 from celery.signals import task_postrun, task_retry, worker_process_shutdown
 
 from inturn.bot.serialized import serialized
+from tests.bot.patience import CONNECT_S
 
 FACTS = "facts"
 TTL_S = 600.0
@@ -20,8 +21,6 @@ TTL_S = 600.0
 SHORT_TTL_S = 10.0
 """A child that is killed holds its lane for as long."""
 WITHIN_S = 150.0
-CONNECT_S = 60.0
-"""Of Celery's own, a broker that stands still for four seconds is not there."""
 
 app = Celery("tasks", broker=os.environ.get("TEST_BROKER"), backend=os.environ.get("TEST_RESULTS"))
 app.conf.update(

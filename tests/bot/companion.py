@@ -14,7 +14,7 @@ from inturn.bot.text import Part
 from inturn.bot.updates import Heard
 from inturn.bot.user import User
 from inturn.testing import ManualClock, app_for_tests, drain
-from tests.bot.leases import give_leases
+from tests.bot.patience import give_leases
 
 USER = 42
 

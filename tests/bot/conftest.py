@@ -11,15 +11,13 @@ from copy import copy
 from functools import cache
 from typing import Any
 
-import aiohttp
 import pytest
 from aiogram import Bot
 from aiogram.client.session.aiohttp import AiohttpSession
 from aiogram.client.telegram import TelegramAPIServer
 
-from inturn.bot import telegram as of_telegram
 from tests.bot.companion import World
-from tests.bot.late import PATIENT_S
+from tests.bot.patience import give_calls_time
 from tests.servers.telegram import TOKEN, TelegramServer
 
 
@@ -43,9 +41,7 @@ async def bot_of(url: str, **options: Any) -> AsyncIterator[Bot]:
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Telegram is in the process of the test, and late when that stands still: that leaves no part in doubt."""
-    for name in ("SEND_S", "TYPING_S"):
-        monkeypatch.setattr(of_telegram, name, aiohttp.ClientTimeout(total=PATIENT_S))
+    give_calls_time(monkeypatch.setattr)
 
 
 @pytest.fixture

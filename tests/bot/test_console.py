@@ -20,7 +20,7 @@ from inturn.bot.updates import MAX_TEXT
 from inturn.bot.user import User
 from inturn.testing import ManualClock
 from tests.bot.companion import Echo
-from tests.bot.leases import give_leases
+from tests.bot.patience import give_leases
 from tests.waiting import until, until_waiting
 
 QUIET_S = 0.2

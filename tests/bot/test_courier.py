@@ -298,7 +298,8 @@ async def test_a_429_between_two_doubts_does_not_give_a_part_a_third_try(telegra
 
 
 async def test_while_telegram_cannot_be_reached_a_part_waits_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(of_courier, "MAX_REFUSALS", 100)  # however long the server takes to start
+    for limit in ("MAX_REFUSALS", "MAX_WAIT_S"):
+        monkeypatch.setattr(of_courier, limit, 100)  # however long the server takes to start
     port = free_port()
     async with bot_of(f"http://127.0.0.1:{port}") as bot:
         journal = Noted()

@@ -77,7 +77,7 @@ async def test_who_was_taken_over_cannot_write_even_if_the_new_one_has_sent_noth
 
 
 @pytest.mark.parametrize(("tries", "lock_id"), [(1, "lock"), (0, "")])
-async def test_a_lock_under_which_nothing_has_gone_out_is_left_to_nobody(
+async def test_a_lock_is_left_to_who_goes_on_only_if_a_part_may_have_gone_out(
     world: World, tries: int, lock_id: str
 ) -> None:
     """Who has it releases it when it stops: whoever went on under it would be without a lock then."""
@@ -87,8 +87,9 @@ async def test_a_lock_under_which_nothing_has_gone_out_is_left_to_nobody(
     await ours.note(0, tries)
     (theirs,) = await journals(world, "d", 2)
     assert theirs.lock_id == lock_id
-    with pytest.raises(LeaseLost):  # then it knows that the lock is not its own to release
+    with pytest.raises(LeaseLost):
         await ours.note(0, 0)
+    assert ours.names_our_lock == bool(lock_id), "then it knows whether the lock is its own to release"
 
 
 async def test_who_was_taken_over_before_it_knew_of_its_first_note_leaves_the_lock_to_the_new_one(
@@ -115,6 +116,32 @@ async def test_who_was_taken_over_before_it_knew_of_its_first_note_leaves_the_lo
     assert world.chat.texts == []
     assert now.lock_id
     assert await world.companion.lock_manager.extend_lock(f"send_ai_response:user:{USER}", now.lock_id, 1)
+
+
+async def test_who_was_taken_over_before_its_first_note_releases_the_lock_for_the_new_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new one would wait for it until it expires: no journal names it."""
+    turn, locks, name = world.app.turn, world.companion.lock_manager, f"send_ai_response:user:{USER}"
+    was_locked: list[bool] = []
+
+    @contextlib.asynccontextmanager
+    async def inline(key: str, **options: Any) -> AsyncIterator[Any]:
+        if key == f"delivery:{USER}" and not was_locked and await locks.is_locked(name):
+            was_locked.append(True)
+            entry = await world.app.lanes.state(key, Entry)
+            assert entry is not None
+            await LaneJournal(world.app, USER, entry.delivery, entry.fence + 1).take_over()
+        async with turn(key, **options) as inner:
+            yield inner
+
+    monkeypatch.setattr(world.app, "turn", inline)
+    await world.hear("hello")
+    world.clock.advance(4)
+    await drain(world.app)
+    assert was_locked == [True]
+    assert world.chat.texts == []
+    assert not await locks.is_locked(name)
 
 
 async def test_a_worker_that_is_stopped_in_the_middle_of_an_answer_leaves_its_lock_to_who_goes_on(
@@ -352,11 +379,11 @@ async def test_a_store_that_is_away_for_a_moment_after_a_part_does_not_double_it
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("inturn.bot.delivery_lane.JOURNAL_PAUSE_S", 0)
-    turn, errors = world.app.turn, [None, StoreUnavailable("away"), CommitUnknown("delivery", 1), None]
+    turn, errors = world.app.turn, [StoreUnavailable("away"), CommitUnknown("delivery", 1)]
 
     def inline(key: str, **options: Any) -> Any:
-        if key.startswith("delivery:") and errors and (error := errors.pop(0)) is not None:
-            raise error
+        if key.startswith("delivery:") and errors and world.chat.texts == ["one"]:
+            raise errors.pop(0)
         return turn(key, **options)
 
     monkeypatch.setattr(world.app, "turn", inline)
@@ -382,6 +409,27 @@ async def test_a_manager_for_duplicates_that_raises_holds_up_no_answer() -> None
         await world.companion.say(USER, "news")
         await drain(world.app, raise_errors=True)
         assert world.chat.texts == ["re: hello", "news"]
+    finally:
+        await world.close()
+
+
+async def test_a_manager_for_duplicates_that_makes_no_id_holds_up_no_answer() -> None:
+    class Broken:
+        def generate_message_id(self, chat_id: int, text: str) -> str:
+            raise UnicodeEncodeError("utf-8", text, 0, 1, "surrogates not allowed")
+
+        def is_duplicate(self, message_id: str) -> bool:
+            raise AssertionError("there is no id to ask for")
+
+        mark_as_processed = is_duplicate
+
+    world = World(dedup_manager=Broken())
+    try:
+        await answered(world, "hello")
+        for _ in range(2):
+            await world.companion.say(USER, "news")
+            await drain(world.app, raise_errors=True)
+        assert world.chat.texts == ["re: hello", "news", "news"]
     finally:
         await world.close()
 

@@ -26,7 +26,7 @@ import inturn.sync
 from inturn import InTurn
 from inturn.bot import courier, make_managers, safe_send, send_ai_response, send_ai_response_safe
 from inturn.bot.safe_send import send_ai_response_safe_with_fallback
-from inturn.compat.brought_lock import ask
+from inturn.compat.brought_lock import BroughtLock, ask
 from inturn.compat.dedup import AsyncMessageDeduplicationManager, MessageDeduplicationManager
 from inturn.compat.managers import AsyncDistributedLockManager, DistributedLockManager
 from inturn.errors import ArgumentError, ArgumentTypeError
@@ -644,6 +644,14 @@ async def test_one_extension_that_hangs_does_not_lose_the_lock(
 ) -> None:
     """As a connection that has died without a word, to a store that is well."""
     monkeypatch.setattr(safe_send, "MIN_EXTEND_S", 0.0)
+    limits: list[float] = []
+    extend = BroughtLock.extend
+
+    async def noted(lock: BroughtLock, lock_id: str, life_s: float, within_s: float) -> bool:
+        limits.append(within_s)
+        return await extend(lock, lock_id, life_s, within_s)
+
+    monkeypatch.setattr(BroughtLock, "extend", noted)
 
     class Locks:
         """Their time passes in pauses, and while an extension hangs."""
@@ -664,7 +672,7 @@ async def test_one_extension_that_hangs_does_not_lose_the_lock(
         async def extend_lock(self, name: str, lock_id: str, life_s: float) -> bool:
             self.extended += 1
             if self.extended == 1:
-                self.now += life_s / 6
+                self.now += limits[-1]
                 await asyncio.Event().wait()
             is_ours = self.now < self.lives_until
             self.lives_until = self.now + life_s

@@ -12,6 +12,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -37,20 +38,17 @@ from inturn.errors import (
     OwnLane,
 )
 from inturn.lanes.runtime import this_turn
-from inturn.settings import Settings
 from inturn.sync import InTurn
+from tests.acceptance.looks import PATIENT
 from tests.bot import celery_tasks
-from tests.bot.celery_tasks import CONNECT_S, FACTS, TTL_S
+from tests.bot.celery_tasks import FACTS, TTL_S
+from tests.bot.patience import CONNECT_S, SOON_AGAIN
 from tests.servers import Broker, PrivateRedis, free_port
 from tests.waiting import wait_until
 
 WITHIN_S = 150.0
-PATIENT = Settings(store_timeout=30)
 ROOT = Path(__file__).parents[2]
 WORKER = ["-A", "tests.bot.celery_tasks", "worker", "--pool=prefork", "--loglevel=INFO", "--max-tasks-per-child=6"]
-SOON_AGAIN = {"visibility_timeout": 2, "unacked_restore_interval": 1, "unacked_restore_throttle": 1}
-"""What a worker has had for two seconds is delivered again. By default that is an hour, looked at every 100 s. With
-these options a slow machine gets copies of any task: only the test of such copies has them."""
 APART = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
 
 
@@ -515,6 +513,25 @@ def test_a_task_with_the_longest_of_names_can_be_revoked(eager: Celery, sqlite_u
     revoke(order_id, key=key, url=sqlite_url)
     assert charge.delay(key, order_id).state == "IGNORED"
     assert charge.delay(key, "another").get() == "ran"
+
+
+class Plan(str, Enum):  # noqa: UP042 - as it is mostly written
+    FREE = "free"
+
+
+@pytest.mark.parametrize("as_key", [Plan.FREE, "free"])
+def test_a_task_whose_lane_is_named_by_an_enum_can_be_revoked(eager: Celery, sqlite_url: str, as_key: str) -> None:
+    ran: list[str] = []
+
+    @eager.task  # type: ignore[untyped-decorator]
+    @serialized(key="{plan}", message_id=lambda plan, order_id: order_id, url=sqlite_url)
+    def bill(plan: str, order_id: str) -> None:
+        ran.append(order_id)
+
+    revoke("o-1", key=as_key, url=sqlite_url)
+    for order_id in ("o-1", "o-2", Plan.FREE, "free"):
+        bill.delay(Plan.FREE, order_id)
+    assert ran == ["o-2", "free"]
 
 
 @pytest.mark.parametrize("task_id", [None, ""])

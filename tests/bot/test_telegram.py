@@ -23,7 +23,8 @@ from inturn.bot.text import Entity, Part, split
 from inturn.errors import ArgumentTypeError, SettingsError
 from inturn.settings import Settings
 from tests.bot.conftest import bot_of, first_session
-from tests.bot.late import PATIENT_S, LateAnswer
+from tests.bot.late import LateAnswer
+from tests.bot.patience import CALL_S
 from tests.servers.server import free_port
 from tests.servers.telegram import (
     TOKEN,
@@ -72,6 +73,8 @@ REFUSED = [
     (TooMany(0), NotSent, None),
     (Refuse(429, "Too Many Requests"), NotSent, None),
     (Refuse(406, "Not Acceptable"), Unsendable, None),
+    (Refuse(406, None), Unsendable, None),
+    (Refuse(400, None), Unsendable, None),
     (Refuse(401, "Unauthorized"), NotSent, BAD_TOKEN_S),
     (Refuse(404, "Not Found"), NotSent, BAD_TOKEN_S),
     (Refuse(403, "Forbidden: bot was blocked by the user"), Unreachable, None),
@@ -161,7 +164,7 @@ async def test_a_refused_connection_means_that_nothing_was_sent() -> None:
 async def test_a_connection_that_is_not_made_in_time_means_that_nothing_was_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(of_telegram, "SEND_S", aiohttp.ClientTimeout(total=PATIENT_S, sock_connect=0.05))
+    monkeypatch.setattr(of_telegram, "SEND_S", aiohttp.ClientTimeout(total=CALL_S, sock_connect=0.05))
 
     async def never(*_: object) -> None:
         await asyncio.Event().wait()

@@ -17,7 +17,7 @@ from inturn.bot.text import Part
 from inturn.bot.typing_indicator import TypingIndicatorManager
 from inturn.errors import ArgumentError
 from inturn.store import clock
-from tests.bot.late import PATIENT_S
+from tests.bot.patience import CALL_S
 from tests.servers.telegram import Dropped, Hang, Refuse, TelegramServer, TooMany
 
 ANN, BEN = 7, 8
@@ -92,7 +92,7 @@ async def test_stopping_waits_for_no_sign_that_is_under_way(
 ) -> None:
     telegram.will("sendChatAction", do=Hang(asyncio.Event()))
     with pytest.raises(ZeroDivisionError):
-        async with asyncio.timeout(PATIENT_S / 2), typing.typing(ANN, bot):  # the sign may take twice as long
+        async with asyncio.timeout(CALL_S / 2), typing.typing(ANN, bot):  # the sign may take twice as long
             await telegram.until(lambda: telegram.actions)
             raise ZeroDivisionError
 

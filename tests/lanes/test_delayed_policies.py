@@ -46,7 +46,8 @@ async def test_what_was_due_while_nobody_worked_runs_when_someone_does(make_app:
     second.handler("h", key="k")(noted.run)
 
     async def are_due() -> bool:
-        return all(message.due_in_s == 0 for message in (await second.lanes.inspect("k")).delayed)
+        info = await second.lanes.inspect("k")
+        return [message.due_in_s for message in info.delayed + info.messages] == [0, 0]
 
     await until(are_due)  # nobody is there
     async with working(second):

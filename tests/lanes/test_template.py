@@ -48,6 +48,12 @@ def test_a_member_of_an_enum_makes_the_key_that_its_json_makes() -> None:
     body = {"plan": Plan.FREE, "level": Level.FIRST}
     template = Template("{plan}:{level}", "key", None)
     assert template.fill(body) == template.fill(json.loads(json.dumps(body))) == "free:1"
+    function = Template(lambda body: body["plan"], "key", None)
+    # formatted, a member of such an enum is `Plan.FREE`, so the text must be plain
+    assert (
+        f"{function.fill(body)} {key(Plan.FREE)} {message_id(Plan.FREE)} {message_id(Level.FIRST)}"
+        == "free free free 1"
+    )
 
 
 @pytest.mark.parametrize(

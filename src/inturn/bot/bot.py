@@ -32,7 +32,7 @@ from inturn.bot.cadence import Cadence, due_at
 from inturn.bot.conversation import INSTRUCTIONS, Assemble, Burst, Memory, Question, Texts, assemble, read_burst
 from inturn.bot.courier import READING_PACE, Pace
 from inturn.bot.delivery_lane import DELIVER, OUTCOME, Delivery, DeliveryLane, Outcome
-from inturn.bot.safe_send import make_managers, must_be_managers
+from inturn.bot.safe_send import SentTexts, make_managers, must_be_managers
 from inturn.bot.text import split
 from inturn.bot.typing_indicator import TypingIndicatorManager
 from inturn.bot.updates import Heard, Unreadable, parked, read_update
@@ -174,7 +174,7 @@ class CompanionBot:
     ) -> None:
         if not callable(getattr(bot, "send_part", None)) and not callable(getattr(bot, "send_message", None)):
             raise ArgumentTypeError("bot", f"must be an aiogram Bot, or have send_message, not {type(bot).__name__}")
-        if not all(callable(getattr(typing_manager, method, None)) for method in TYPING) and typing_manager is not None:
+        if typing_manager is not None and not all(callable(getattr(typing_manager, name, None)) for name in TYPING):
             needs = f"must be a TypingIndicatorManager, or have all of its methods ({', '.join(TYPING)})"
             raise ArgumentTypeError("typing_manager", f"{needs}, not {type(typing_manager).__name__}")
         self.app = app
@@ -404,7 +404,7 @@ class CompanionBot:
             parts = split(text, is_markdown=False)
         delivery = Delivery(
             id=f"{user_id}.{name}", user_id=user_id, chat_id=chat_id, parts=parts,
-            text_id=self.dedup_manager.generate_message_id(chat_id, text), text=text if is_proactive else "",
+            text_id=SentTexts(self.dedup_manager).id_at_once(chat_id, text), text=text if is_proactive else "",
             is_proactive=is_proactive, epoch=turn.state.epoch, **more,
         )  # fmt: skip
         turn.send(DELIVER, delivery, message_id=delivery.id)

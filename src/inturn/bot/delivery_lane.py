@@ -98,6 +98,8 @@ class LaneJournal:
         self.is_in_doubt = False
         self.lock_id = ""
         """The send lock that this delivery holds, perhaps since before a crash."""
+        self._named = ""
+        """The lock that the store names, as far as we know."""
 
     async def take_over(self) -> None:
         """Reads where this delivery stands. From now on nobody who had it before can write, whether they have noticed
@@ -106,6 +108,12 @@ class LaneJournal:
         entry = await self._change(lambda found: found if found.delivery == self._delivery else Entry())
         self.part, self.tries, self.is_in_doubt = entry.part, entry.tries, entry.is_in_doubt
         self.refused, self.lock_id = entry.refused, entry.lock_id
+        self._named = entry.lock_id
+
+    @property
+    def names_our_lock(self) -> bool:
+        """Whoever goes on has the lock that the journal names: then it is not ours to release."""
+        return self._named != "" and self._named == self.lock_id
 
     @property
     def is_begun(self) -> bool:
@@ -120,9 +128,9 @@ class LaneJournal:
         # until a part may have gone out, whoever has the lock releases it when it stops: nobody else may go on under it
         lock_id = self.lock_id if part or tries else ""
         entry = Entry(part=part, tries=tries, is_in_doubt=is_in_doubt, refused=self.refused, lock_id=lock_id)
-        # if the answer is lost, the store may name our lock all the same, and then whoever goes on has it
-        self.tries = max(self.tries, tries)
+        self._named = lock_id or self._named  # also if the answer is lost: the store may have it all the same
         await self._change(lambda found: entry)
+        self._named = lock_id
         self.part, self.tries, self.is_in_doubt = part, tries, is_in_doubt
 
     async def _change(self, change: Callable[[Entry], Entry]) -> Entry:
@@ -141,6 +149,7 @@ class LaneJournal:
         """Returns what was written; `None` if there is a newer entry."""
         async with self._app.turn(self._key, state=Entry, state_ttl=KEEP_JOURNAL_S) as turn:
             if turn.state.fence > self._fence:
+                self._named = turn.state.lock_id
                 return None
             ours = {"delivery": self._delivery, "fence": self._fence}
             entry: Entry = change(turn.state).model_copy(update=ours)
@@ -191,13 +200,12 @@ class DeliveryLane:
             is_over = True
         except NotSent as refusal:
             after_s = max(pause_s, min(refusal.after or 0.0, GIVE_UP_S))
-            if journal.is_begun:
+            if journal.names_our_lock:
                 await self._keep(lock, journal.lock_id, after_s)
             raise Retry(str(refusal), after=after_s) from refusal
         finally:
-            # Others wait while the rest of an answer is still to come: their words must not stand in its middle. And
-            # whoever goes on has the same lock, so it is not ours to release.
-            if is_over or not journal.is_begun:
+            # others wait while the rest of an answer is still to come: their words must not stand in its middle
+            if is_over or not journal.names_our_lock:
                 await lock.release(journal.lock_id)
         self._tell(turn, delivery, result, is_untold=journal.part == journal.refused)
         return result

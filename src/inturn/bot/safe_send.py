@@ -188,17 +188,25 @@ class SentTexts(NamedTuple):
 
     manager: Any
 
-    async def id_of(self, chat_id: int | str, text: str) -> str | None:
-        """`None` if the manager cannot make one: then the text cannot be marked either."""
+    def id_at_once(self, chat_id: int | str, text: str) -> str:
+        """`""` if the manager cannot make one: then the text is not marked either."""
+        try:
+            return str.__str__(self.manager.generate_message_id(chat_id, text))
+        except Exception as error:  # noqa: BLE001 - a manager of someone else's may raise anything
+            return _no_id(chat_id, error)
+
+    async def id_of(self, chat_id: int | str, text: str) -> str:
+        """The same, also of a manager whose ids must be awaited."""
         try:
             async with asyncio.timeout(ANSWERS_WITHIN_S):
                 made = self.manager.generate_message_id(chat_id, text)
-                return await made if inspect.isawaitable(made) else made  # type: ignore[no-any-return]
+                return str.__str__(await made if inspect.isawaitable(made) else made)
         except Exception as error:  # noqa: BLE001 - a manager of someone else's may raise anything
-            log.warning("nobody knows whether this was sent to user %s before: %s", chat_id, _why(error))
-            return None
+            return _no_id(chat_id, error)
 
     async def has(self, text_id: str) -> bool:
+        if not text_id:
+            return False
         try:
             return bool(await self._ask(self.manager.is_duplicate, text_id))
         except Exception as error:  # noqa: BLE001 - a manager of someone else's may raise anything
@@ -206,6 +214,8 @@ class SentTexts(NamedTuple):
             return False
 
     async def mark(self, text_id: str) -> None:
+        if not text_id:
+            return
         try:
             await self._ask(self.manager.mark_as_processed, text_id)
         except Exception as error:  # noqa: BLE001 - it has gone out, whatever the manager says
@@ -214,6 +224,11 @@ class SentTexts(NamedTuple):
     async def _ask(self, method: Callable[..., Any], text_id: str) -> Any:
         async with asyncio.timeout(ANSWERS_WITHIN_S):  # a client without a timeout of its own may hang for good
             return (await ask(self.manager, method, text_id)).value
+
+
+def _no_id(chat_id: int | str, error: Exception) -> str:
+    log.warning("nobody knows whether this was sent to user %s before: %s", chat_id, _why(error))
+    return ""
 
 
 def _why(error: Exception) -> str:
@@ -278,8 +293,6 @@ class _Work:
             return await self._send_now()
         sent = SentTexts(self.dedup_manager)
         text_id = await sent.id_of(self.chat_id, self.text)
-        if text_id is None:
-            return await self._send_now()
         if await sent.has(text_id):
             log.info("Skipping duplicate message for user %s", self.chat_id)
             metrics.safe_send_duplicates.inc()

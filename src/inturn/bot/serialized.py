@@ -337,7 +337,7 @@ def _must_be_plain(function: Any) -> None:
 
 
 _begun: ContextVar[object] = ContextVar("inturn_task", default=None)
-"""The request that is served here: what its function calls is another call, also if that is the function itself."""
+"""The request that is served here: a call that its function makes is a call of its own, even of the same function."""
 
 
 @contextmanager

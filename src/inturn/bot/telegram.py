@@ -148,26 +148,27 @@ class TelegramChat:
 
 def _read(error: Exception) -> Exception:
     """What an error of aiogram says about the message."""
+    said = getattr(error, "message", None) or "Telegram did not say why"
     if isinstance(error, exceptions.TelegramRetryAfter):
-        return NotSent(error.message, float(error.retry_after))
+        return NotSent(said, float(error.retry_after))
     if isinstance(error, exceptions.TelegramUnauthorizedError | exceptions.TelegramNotFound):
-        return NotSent(f"Telegram does not know this bot token: {error.message}", BAD_TOKEN_S)
+        return NotSent(f"Telegram does not know this bot token: {said}", BAD_TOKEN_S)
     if isinstance(error, exceptions.TelegramForbiddenError):
-        return Unreachable(error.message)
+        return Unreachable(said)
     if isinstance(error, exceptions.TelegramConflictError):
-        return NotSent(error.message)
+        return NotSent(said)
     if isinstance(error, exceptions.TelegramBadRequest | exceptions.TelegramEntityTooLarge):
-        is_final = any(words in error.message.lower() for words in _FINAL)
-        return Unreachable(error.message) if is_final else Unsendable(error.message)
+        is_final = any(words in said.lower() for words in _FINAL)
+        return Unreachable(said) if is_final else Unsendable(said)
     if isinstance(error, exceptions.TelegramServerError):
-        return PerhapsSent(error.message, has_failed=True)
+        return PerhapsSent(said, has_failed=True)
     if isinstance(error, exceptions.ClientDecodeError) and isinstance(error.data, str):  # the page of a proxy, say
         return PerhapsSent(_first_line(error), has_failed=True)
     if isinstance(error, exceptions.TelegramNetworkError) and isinstance(error.__cause__, _NEVER_ON_ITS_WAY):
         return NotSent(str(error))
     if type(error) is exceptions.TelegramAPIError:  # refused with a code for which aiogram has no class
-        is_too_many = "too many requests" in error.message.lower()  # without a time: that would be a TelegramRetryAfter
-        return NotSent(error.message) if is_too_many else Unsendable(error.message)
+        is_too_many = "too many requests" in said.lower()  # without a time: that would be a TelegramRetryAfter
+        return NotSent(said) if is_too_many else Unsendable(said)
     if isinstance(error, ValidationError):  # of a call that was never made: an answer's is a ClientDecodeError
         why = (f"{each['loc'][0]}: {each['msg']}" for each in error.errors(include_input=False))
         return Unsendable("; ".join(why))

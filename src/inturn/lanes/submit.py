@@ -42,7 +42,8 @@ async def submit(
     identity = chosen if chosen is not None else secrets.token_hex(12)
     await runtime.process.ready()
     if not_before is not None:
-        delay_ms = policy.delay_ms(None, not_before, runtime.now_s())  # to be ready may have taken its time
+        # becoming ready may have taken a while
+        delay_ms = min(delay_ms, policy.delay_ms(None, not_before, runtime.now_s()))
     timing = handler.timing
     answer = await runtime.process.store.submit(
         Submission(

@@ -41,7 +41,7 @@ def lane_of_send(key: str, handler: str) -> str:
 
 def message_id(value: object, field: str = "message_id") -> str:
     if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
+        value = int.__repr__(value)
     return arguments.name(value, field)
 
 
@@ -88,7 +88,7 @@ class Template:
             value = self._source(body)
             if not isinstance(value, str):
                 raise BadMessage(f"{self._field}: its function returned {value!r}; it must return text", self._field)
-            return value
+            return str.__str__(value)
         return "".join(literal + (self._find(body, path) if path else "") for literal, path in self._parts)
 
     def _find(self, body: Any, path: list[str]) -> str:
@@ -97,7 +97,7 @@ class Template:
             raise self._bad(f"the body has no {'.'.join(path)!r}")
         if isinstance(value, bool) or not isinstance(value, str | int):
             raise self._bad(f"{'.'.join(path)!r} is {value!r}; it must be text or a number")
-        # of a member of an enum, what JSON has in its place, so that it makes the same lane before and after its way
+        # an enum member counts as its JSON value, so the lane is the same before and after serialization
         return str.__str__(value) if isinstance(value, str) else int.__repr__(value)
 
     def _bad(self, problem: str) -> BadMessage:

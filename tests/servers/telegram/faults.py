@@ -13,7 +13,7 @@ from aiohttp import web
 class Refused(Exception):
     """An answer that is not `ok`."""
 
-    def __init__(self, code: int, description: str, **parameters: Any) -> None:
+    def __init__(self, code: int, description: str | None, **parameters: Any) -> None:
         super().__init__(description)
         told = {"ok": False, "error_code": code, "description": description}
         self.response = web.json_response(told | ({"parameters": parameters} if parameters else {}), status=code)
@@ -36,7 +36,7 @@ class Fault:
 @dataclass
 class Refuse(Fault):
     code: int
-    description: str
+    description: str | None
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     async def before(self) -> None:
