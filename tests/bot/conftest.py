@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,8 +17,11 @@ from aiogram import Bot
 from aiogram.client.session.aiohttp import AiohttpSession
 from aiogram.client.telegram import TelegramAPIServer
 
+from inturn.bot import courier
 from tests.bot.companion import World
 from tests.bot.patience import give_calls_time
+from tests.bot.sender import KINDS, Counts, Pair, made
+from tests.servers import PrivateRedis
 from tests.servers.telegram import TOKEN, TelegramServer
 
 
@@ -78,3 +82,34 @@ async def world() -> AsyncIterator[World]:
     made = World()
     yield made
     await made.close()
+
+
+@pytest.fixture(params=KINDS)
+async def pair(request: pytest.FixtureRequest, redis_url: str, sqlite_url: str) -> AsyncIterator[Pair]:
+    async with made(request.param, redis_url, sqlite_url) as pair:
+        yield pair
+
+
+@pytest.fixture
+async def on_redis(redis_url: str) -> AsyncIterator[Pair]:
+    async with made("redis.asyncio", redis_url) as pair:
+        yield pair
+
+
+@pytest.fixture(params=["redis.Redis", "InTurn on Redis"])
+async def fresh(request: pytest.FixtureRequest, fresh_redis: PrivateRedis) -> AsyncIterator[Pair]:
+    """On a server that the test may kill."""
+    async with made(request.param, fresh_redis.url) as pair:
+        assert await pair.is_reachable()
+        yield pair
+
+
+@pytest.fixture
+async def unheard(nothing_unheard: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(courier, "DOUBT_PAUSE_S", 0.01)
+    caplog.set_level(logging.INFO, "inturn.bot")
+
+
+@pytest.fixture
+def counts(unheard: None) -> Counts:
+    return Counts()
