@@ -105,6 +105,16 @@ async def test_an_error_says_whether_the_part_was_sent(
     assert telegram.counts["sendMessage"] == 1
 
 
+async def test_a_part_with_entities_that_is_refused_without_a_word_is_not_sent(
+    telegram: TelegramServer, bot: Bot
+) -> None:
+    telegram.will("sendMessage", do=Refuse(400, None))
+    (part,) = split("**hello**")
+    with pytest.raises(Unsendable):
+        await TelegramChat(bot).send_part(ANN, part)
+    assert telegram.sent == []
+
+
 async def test_an_answer_that_does_not_come_in_time_leaves_a_doubt(telegram: TelegramServer, bot: Bot) -> None:
     telegram.will("sendMessage", do=LateAnswer())
     with pytest.raises(PerhapsSent):

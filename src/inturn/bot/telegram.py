@@ -102,7 +102,7 @@ class TelegramChat:
         except exceptions.TelegramMigrateToChat as moved:
             return await self.send_part(moved.migrate_to_chat_id, part)
         except exceptions.TelegramBadRequest as refused:
-            if entities and "entit" in refused.message.lower():  # the words matter more than their looks
+            if entities and "entit" in str(refused.message).lower():  # the words matter more than their looks
                 log.warning("Telegram refused the entities of a part, which is sent without them: %s", refused.message)
                 return await self.send_part(chat_id, Part(part.in_plain_text()))
             raise _read(refused) from refused
