@@ -504,6 +504,22 @@ async def test_a_bot_that_cannot_send_is_told_where_it_is_given(sqlite_url: str,
             CompanionBot(app, Echo(), bot)
 
 
+@pytest.mark.parametrize(
+    ("field", "given", "problem"),
+    [
+        ("agent", None, r"must be an agent, or have all of its methods \(ask\), not NoneType"),
+        ("memory", {}, r"must be a Memory, or have all of its methods \(recall, remember, forget\), not dict"),
+        ("options", {"quiet": 1}, "must be BotOptions, not dict"),
+    ],
+)
+async def test_a_part_of_another_kind_is_told_where_it_is_given(
+    sqlite_url: str, field: str, given: Any, problem: str
+) -> None:
+    async with InTurn(sqlite_url) as app:
+        with pytest.raises(ArgumentError, match=f"{field}: {problem}"):
+            CompanionBot(**{"app": app, "agent": Echo(), "bot": Silent(), field: given})
+
+
 class Notes:
     def __init__(self) -> None:
         self.kept: list[tuple[str, ...]] = []

@@ -52,7 +52,6 @@ MESSAGE, CADENCE, PROACTIVE = "bot:message", "bot:cadence", "bot:proactive"
 REMEMBER, FORGOTTEN, UNREADABLE = "remember", "bot:forgotten", "bot:unreadable"
 THINKING = frozenset({MESSAGE, CADENCE, PROACTIVE, OUTCOME, REMEMBER, FORGOTTEN, UNREADABLE})
 SPEAKING = frozenset({DELIVER})
-TYPING = ("typing", "start_typing", "stop_typing", "silence")
 
 LATER = -10
 """The priority of what the bot does by itself: a user's message always goes first."""
@@ -153,6 +152,12 @@ def _is_pace(pace: object) -> bool:
     return False
 
 
+def _must_be(field: str, given: object, what: str, *methods: str) -> None:
+    if not all(callable(getattr(given, name, None)) for name in methods):
+        problem = f"must be {what}, or have all of its methods ({', '.join(methods)}), not {type(given).__name__}"
+        raise ArgumentTypeError(field, problem)
+
+
 class CompanionBot:
     """`bot`: an aiogram `Bot`, or any object with `send_message`. `memory` and `assemble` can be replaced.
 
@@ -174,9 +179,14 @@ class CompanionBot:
     ) -> None:
         if not callable(getattr(bot, "send_part", None)) and not callable(getattr(bot, "send_message", None)):
             raise ArgumentTypeError("bot", f"must be an aiogram Bot, or have send_message, not {type(bot).__name__}")
-        if typing_manager is not None and not all(callable(getattr(typing_manager, name, None)) for name in TYPING):
-            needs = f"must be a TypingIndicatorManager, or have all of its methods ({', '.join(TYPING)})"
-            raise ArgumentTypeError("typing_manager", f"{needs}, not {type(typing_manager).__name__}")
+        _must_be("agent", agent, "an agent", "ask")
+        if memory is not None:
+            _must_be("memory", memory, "a Memory", "recall", "remember", "forget")
+        if typing_manager is not None:
+            methods = ("typing", "start_typing", "stop_typing", "silence")
+            _must_be("typing_manager", typing_manager, "a TypingIndicatorManager", *methods)
+        if options is not None and not isinstance(options, BotOptions):
+            raise ArgumentTypeError("options", f"must be BotOptions, not {type(options).__name__}")
         self.app = app
         self.agent = agent
         self.chat = chat_of(bot)
