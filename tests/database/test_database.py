@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from inturn.store import clock
 from inturn.tasks.tables import limits, metadata
 from inturn.web.app import make_app
 from tests.servers import PrivatePostgres
+from tests.waiting import until
 
 PATIENT_S = 60.0
 """A database that gets the processor late is not away."""
@@ -171,6 +173,58 @@ async def test_a_cancelled_transaction_leaves_what_is_in_memory() -> None:
     assert await database.version() == module.HEAD
     assert await database.transaction(lambda at: at.scalar(sa.select(sa.func.count()).select_from(limits))) == 0
     await database.close()
+
+
+@pytest.mark.parametrize("place", ["", "x.db"])
+async def test_a_statement_that_was_cancelled_locks_nobody_out(place: str, tmp_path: Path) -> None:
+    """SQLite closes a connection only when its last cursor is gone, and that may be left to Python's collector."""
+    database = Database(f"sqlite:///{tmp_path / place}" if place else "sqlite:///:memory:", timeout_s=PATIENT_S)
+    await database.open()
+    began, goes_on = threading.Event(), threading.Event()
+    left: list[Any] = []
+
+    def slowly() -> int:
+        began.set()
+        assert goes_on.wait(PATIENT_S)
+        return 1
+
+    async def write(at: Connection) -> None:
+        driver = (await at.get_raw_connection()).driver_connection
+        assert driver is not None
+        await driver.create_function("slowly", 0, slowly)
+        await at.execute(sa.insert(limits).values(tenant_id="t", user_id="u", tokens=1))
+        left.append(await driver.execute("SELECT 1 UNION SELECT 2"))
+        await at.execute(sa.text("SELECT slowly()"))
+
+    writing = asyncio.create_task(database.transaction(write))
+    assert await asyncio.to_thread(began.wait, PATIENT_S)
+    writing.cancel()
+    goes_on.set()
+    await asyncio.wait([writing])
+    assert await database.transaction(lambda at: at.scalar(sa.select(sa.func.count()).select_from(limits))) == 0
+    assert left
+    await database.close()
+
+
+async def test_a_connection_that_nobody_waits_for_any_more_is_closed(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path}/x.db", timeout_s=PATIENT_S)
+    connects, go = asyncio.Event(), asyncio.Event()
+
+    @sa.event.listens_for(database._engine.sync_engine, "connect")
+    def slowly(*_: Any) -> None:
+        connects.set()
+        await_only(go.wait())
+
+    before = set(threading.enumerate())
+    looking = asyncio.create_task(database.version())
+    await connects.wait()
+    looking.cancel()
+    await asyncio.wait([looking])
+    (of_the_connection,) = set(threading.enumerate()) - before
+    go.set()
+    await database.close()
+    assert looking.cancelled()
+    await until(lambda: not of_the_connection.is_alive())
 
 
 async def test_a_database_is_closed_once_the_connection_of_a_cancelled_transaction_is_back(database_url: str) -> None:

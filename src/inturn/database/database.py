@@ -14,7 +14,8 @@ import os
 import random
 import sqlite3
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,7 +28,7 @@ from inturn.store import clock
 try:
     from sqlalchemy import event, text
     from sqlalchemy.exc import DatabaseError as BrokenFile
-    from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+    from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
     from sqlalchemy.pool import AsyncAdaptedQueuePool
 except ImportError as error:
@@ -163,7 +164,7 @@ class Database:
             await asyncio.sleep(pause_s)
 
     async def _try(self, work: Callable[[Connection], Awaitable[T]], ends_at: float) -> T:
-        at = await self._engine_here().connect()
+        at = await self._connected()
         try:
             # PostgreSQL may be silent, and then a rollback waits for it as long as a query does
             hangs_up = None if self.is_sqlite else _hang_up_later(at, ends_at - clock.now())
@@ -174,10 +175,22 @@ class Database:
                 if hangs_up is not None:
                     hangs_up.cancel()
         finally:
-            giving_back = asyncio.create_task(at.close())
-            self._giving_back.add(giving_back)
-            giving_back.add_done_callback(self._giving_back.discard)
-            await asyncio.shield(giving_back)
+            await asyncio.shield(self._gives_back(at.close()))
+
+    async def _connected(self) -> Connection:
+        """Whoever is cancelled meanwhile leaves the connection to us: half made, it would not be closed by anybody."""
+        connecting = asyncio.create_task(self._engine_here().connect().start())
+        try:
+            return await asyncio.shield(connecting)
+        except asyncio.CancelledError:
+            self._gives_back(_close_once_made(connecting))
+            raise
+
+    def _gives_back(self, giving_back: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(giving_back)
+        self._giving_back.add(task)
+        task.add_done_callback(self._giving_back.discard)
+        return task
 
     async def close(self) -> None:
         """It may be used again, also in another event loop. What was in memory is gone."""
@@ -191,6 +204,12 @@ class Database:
         if memory is not None:
             memory.close()
             self._engine = self._new_engine()
+
+
+async def _close_once_made(connecting: asyncio.Task[Connection]) -> None:
+    with suppress(SQLAlchemyError, OSError, TimeoutError):  # nobody is there any more who could be told
+        at = await connecting
+        await at.close()
 
 
 async def _version(at: Connection) -> str | None:
@@ -267,6 +286,13 @@ def _sqlite(place: str, timeout_s: float) -> AsyncEngine:
     def begin(connection: Any) -> None:
         # a transaction that reads first and writes later could not be repeated by SQLite
         connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    @event.listens_for(engine.sync_engine, "invalidate")
+    def roll_back(connection: Any, *_: Any) -> None:
+        # of a statement that was cancelled, a cursor may be left: then SQLite closes the connection only when Python
+        # has collected that, and until then nobody else could write
+        with suppress(sqlite3.Error):  # it is closed in any case
+            connection.rollback()
 
     return engine
 
