@@ -19,7 +19,11 @@ class ChatServer:
 
     def __init__(self, url: str, agent: GatedAgent, **variables: str) -> None:
         self.agent = agent
-        self._settings = load_settings({"INTURN_URL": url, **variables})
+        patient = {
+            "INTURN_STORE_TIMEOUT": "30",
+            "INTURN_DATABASE_TIMEOUT": "60",
+        }  # a busy machine's stores are not away
+        self._settings = load_settings({"INTURN_URL": url, **patient, **variables})
         self._place: socket.socket | None = None
         """Keeps the port while nobody listens there, so that no other program is given it."""
         self._port = 0
