@@ -13,11 +13,8 @@ from inturn.process import heartbeat
 from inturn.store.lane import Claimed, Commit, Ended
 from tests.acceptance.cancelling import Cancelled, When, at_every_await, cancelled_at, in_both_ways
 from tests.conftest import MakeApp
-from tests.lanes.workbench import apart, working
+from tests.lanes.workbench import OVER_S, apart, working
 from tests.waiting import until, until_status, until_waiting
-
-OVER_S = 5.0
-"""Longer than a busy machine lets a call wait, and short enough to be waited for."""
 
 
 async def until_nothing_is_left(app: InTurn) -> None:

@@ -10,7 +10,7 @@ import pytest
 from inturn import DuplicateMessage, HandlerFailed, InTurn, Stop, Turn, content_id
 from inturn.errors import ResultExpired
 from tests.conftest import MakeApp
-from tests.lanes.workbench import Gate, until_open, working
+from tests.lanes.workbench import OVER_S, Gate, until_open, working
 from tests.waiting import until, until_status
 
 
@@ -67,10 +67,10 @@ async def test_a_duplicate_of_a_waiting_or_running_message_gets_its_receipt_and_
 
 
 async def test_the_window_of_a_handler_ends_and_then_the_message_runs_again(make_app: MakeApp) -> None:
-    app = make_app(store_timeout=2)
+    app = make_app(store_timeout=OVER_S)
     await until_open(app)
 
-    @app.handler("h", key="k", message_id="{id}", dedup_window=4, state=list)
+    @app.handler("h", key="k", message_id="{id}", dedup_window=2 * OVER_S, state=list)
     async def h(turn: Turn[list[int]]) -> int:
         turn.state.append(1)
         return len(turn.state)

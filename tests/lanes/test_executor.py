@@ -12,7 +12,7 @@ from inturn.errors import OwnLane
 from inturn.settings import Settings
 from inturn.store import clock
 from tests.conftest import MakeApp
-from tests.lanes.workbench import until_open, working
+from tests.lanes.workbench import OVER_S, until_open, working
 from tests.servers import PrivateRedis
 from tests.waiting import until, until_status
 
@@ -257,7 +257,7 @@ async def test_a_commit_by_the_handler_while_the_store_is_away_costs_no_attempt(
     """It has one attempt only. Whether it was committed is not known, and that is no failure of the handler."""
     attempts: list[int] = []
     is_back = asyncio.Event()
-    app = InTurn(fresh_redis.url, namespace=namespace, settings=Settings(store_timeout=2))
+    app = InTurn(fresh_redis.url, namespace=namespace, settings=Settings(store_timeout=OVER_S))
     await until_open(app)
     async with app:
 

@@ -18,7 +18,7 @@ from inturn.store.lane import Begun, Opening
 from inturn.store.limits import PLACE_LIVES_MS
 from inturn.store.protocol import Beat
 from tests.conftest import MakeApp
-from tests.lanes.workbench import SLACK_S, Gate, apart, counted, put, until_open, working
+from tests.lanes.workbench import OVER_S, SLACK_S, Gate, apart, counted, put, until_open, working
 from tests.waiting import until, until_status, until_waiting
 
 
@@ -156,7 +156,7 @@ async def test_a_task_that_outlives_the_turn_in_which_it_was_made_may_wait_for_t
 
 
 async def test_a_caller_that_stops_waiting_is_gone_from_the_mailbox(app: InTurn, make_app: MakeApp) -> None:
-    other = make_app(store_timeout=3)
+    other = make_app(store_timeout=OVER_S)
     await until_open(other)
 
     async def wait() -> None:

@@ -9,7 +9,7 @@ import pytest
 from inturn import InTurn, Superseded, Turn
 from inturn.lanes.receipt import Receipt
 from tests.conftest import MakeApp
-from tests.lanes.workbench import NOT_TODAY, Bodies, Gate, Seen, apart, never, submit, until_open, working
+from tests.lanes.workbench import NOT_TODAY, OVER_S, Bodies, Gate, Seen, apart, never, submit, until_open, working
 from tests.waiting import until, until_status
 
 
@@ -126,10 +126,10 @@ async def test_a_redelivered_webhook_does_not_come_back_to_life(app: InTurn, oth
 
 
 async def test_what_was_superseded_may_come_again_after_the_duplicate_window(make_app: MakeApp) -> None:
-    app, seen = make_app(store_timeout=2), Seen()
+    app, seen = make_app(store_timeout=OVER_S), Seen()
     await until_open(app)
 
-    @app.handler("h", key="k", busy="latest", dedup_window=4)
+    @app.handler("h", key="k", busy="latest", dedup_window=2 * OVER_S)
     async def h(turn: Turn[Any]) -> None:
         seen.note(turn)
 

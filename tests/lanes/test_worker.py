@@ -15,8 +15,8 @@ from inturn.lanes.worker import WorkerPool
 from inturn.settings import Settings
 from inturn.store.lane import Claimed, NotAsked
 from inturn.store.views import LaneList
-from tests.conftest import MakeApp
-from tests.lanes.workbench import Gate, counted, until_open, working
+from tests.conftest import PATIENT_S, MakeApp
+from tests.lanes.workbench import OVER_S, Gate, counted, until_open, working
 from tests.servers import PrivateRedis
 from tests.waiting import until, until_status, until_waiting
 
@@ -183,7 +183,7 @@ async def test_a_worker_that_was_handed_back_to_leaves_no_error_later(
     make_app: MakeApp, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Giving back is repeated when no bytes can be under way any more, and then finds the lane in any condition."""
-    app = make_app(store_timeout=3)
+    app = make_app(store_timeout=OVER_S)
     await until_open(app)
     gate = Gate()
 
@@ -204,7 +204,7 @@ async def test_a_worker_that_was_handed_back_to_leaves_no_error_later(
 
 
 async def test_a_worker_goes_on_when_the_store_was_away(fresh_redis: PrivateRedis, namespace: str) -> None:
-    app = InTurn(fresh_redis.url, namespace=namespace, settings=Settings(store_timeout=2))
+    app = InTurn(fresh_redis.url, namespace=namespace, settings=Settings(store_timeout=OVER_S))
     await until_open(app)
     async with app:
 
@@ -222,7 +222,7 @@ async def test_a_worker_goes_on_when_the_store_was_away(fresh_redis: PrivateRedi
                 return counted("inturn_store_failures_total", verb="claim") > failed
 
             try:
-                await until(is_away, 15)
+                await until(is_away, 30)
             finally:
                 fresh_redis.resume()
             assert not worker.done()

@@ -21,6 +21,8 @@ ENDS = ("commit", "fail", "lost", "back", "interrupt")
 """The events that end a turn."""
 NOT_TODAY = (86_400.0, 86_400.0)
 """A backoff that no test waits for. The pause is drawn below these bounds: of a minute, it is a second now and then."""
+OVER_S = 5.0
+"""The timeout of a store that is waited for: longer than a busy machine lets a call wait."""
 SLACK_S = 10.0
 """What a busy machine may add to a delay; far less than the minute between two looks (`nobody_looks`)."""
 
