@@ -22,12 +22,12 @@ QUICK = (0.001, 0.01)
 async def test_a_turn_knows_its_message_its_lane_and_its_fence(app: InTurn) -> None:
     seen: list[Any] = []
 
-    @app.handler("h", key="k", message_id="{id}")
+    @app.handler("h", key="k", message_id="{id}", ttl=20)
     async def h(turn: Turn[Any]) -> None:
         (message,) = turn.messages
         seen.append((turn.key, turn.handler, turn.id, turn.body, turn.attempt, message.id, turn.lost))
         assert message.waited_s >= 0.05
-        assert 5 < turn.remaining() < 10
+        assert 10 < turn.remaining() < 20
         seen.append(turn.fence)
 
     receipts = [await app.submit("h", {"id": n}) for n in (1, 2)]

@@ -76,12 +76,12 @@ async def test_the_next_turn_of_the_lane_takes_it_anew(app: InTurn, plain: Plain
 
 
 async def test_it_is_renewed_while_a_turn_lasts_longer_than_its_life(app: InTurn, plain: Plain) -> None:
-    gate, ttl_s = Gate(), TTL_S / 2
-    add(app, plain, gate, ttl=ttl_s)
+    gate = Gate()
+    add(app, plain, gate)
     async with working(app):
         receipt = await app.submit("h", body(plain))
         await gate.reached.wait()
-        held_by, ends_at = await plain.holder(), clock.now() + 2 * ttl_s
+        held_by, ends_at = await plain.holder(), clock.now() + 1.2 * TTL_S
         while clock.now() < ends_at:
             assert await plain.holder() == held_by
             assert await plain.take() is None

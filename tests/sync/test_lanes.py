@@ -181,10 +181,10 @@ def test_a_signal_before_the_worker_has_begun_ends_it_too(sqlite_url: str) -> No
 
 def test_a_turn_commits_at_the_end_of_the_block(app: sync.InTurn, other: sync.InTurn) -> None:
     add_count(app)
-    with app.turn("user:1", message_id="m1", state=dict) as turn:
+    with app.turn("user:1", message_id="m1", state=dict, ttl=20) as turn:
         assert turn.fence > 0
         assert not turn.lost
-        assert turn.remaining() > 5
+        assert turn.remaining() > 10
         turn.state["n"] = 41
         turn.result = "hello"
         turn.send("count", {"user": 1, "id": "x"}, key="user:2")
