@@ -12,6 +12,7 @@ import redis.asyncio
 
 from inturn import InTurn, Turn
 from inturn.store import clock
+from tests.conftest import PATIENT_S
 from tests.lanes.workbench import Gate
 from tests.waiting import until
 
@@ -56,7 +57,7 @@ class Plain:
 
 @contextlib.asynccontextmanager
 async def plain_key(redis_url: str, key: str) -> AsyncIterator[Plain]:
-    async with redis.asyncio.Redis.from_url(redis_url) as client:
+    async with redis.asyncio.Redis.from_url(redis_url, socket_timeout=PATIENT_S) as client:
         plain = Plain(client, key)
         yield plain
         await plain.delete()

@@ -13,7 +13,7 @@ from inturn.settings import Settings
 from inturn.store import clock
 from inturn.store.lane import Begun, Opening
 from inturn.store.redis.keys import Keys
-from tests.conftest import MakeApp
+from tests.conftest import PATIENT_S, MakeApp
 from tests.lanes.workbench import Gate, working
 from tests.servers import PrivateRedis
 from tests.waiting import until
@@ -119,7 +119,7 @@ async def test_a_worker_that_could_not_sign_off_is_signed_off_when_the_store_is_
     """It would be woken in place of workers that work, for as long as its process lives."""
 
     def workers() -> int:
-        with redis.Redis.from_url(fresh_redis.url) as client:
+        with redis.Redis.from_url(fresh_redis.url, socket_timeout=PATIENT_S) as client:
             return int(client.hlen(Keys("inturn", 0).workers))
 
     async with InTurn(fresh_redis.url, settings=Settings(store_timeout=TIMEOUT_S)) as app:

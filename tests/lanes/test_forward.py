@@ -14,6 +14,7 @@ from inturn.process import heartbeat
 from inturn.settings import Settings
 from inturn.store.redis.store import RedisStore
 from inturn.testing import drain
+from tests.conftest import PATIENT_S
 from tests.lanes.workbench import apart, working
 from tests.redis_keys import keys_like
 from tests.store.redis.peers import RedisPeer
@@ -24,7 +25,7 @@ from tests.waiting import until, until_waiting
 @pytest.fixture
 async def parted(redis_url: str, namespace: str) -> AsyncIterator[InTurn]:
     """An app whose lanes are in two partitions."""
-    async with InTurn(redis_url, namespace=namespace, settings=Settings(partitions=2)) as app:
+    async with InTurn(redis_url, namespace=namespace, settings=Settings(partitions=2, store_timeout=PATIENT_S)) as app:
         note(app)
         yield app
 
@@ -46,7 +47,7 @@ async def test_two_turns_of_two_partitions_with_one_fence_send_two_messages(
     """The counters of two partitions may stand equal: the id that is made for a send must not."""
     (target,) = keys_in(parted, 0, 1, "t")
     fences = set()
-    async with redis.asyncio.Redis.from_url(redis_url) as client:
+    async with redis.asyncio.Redis.from_url(redis_url, socket_timeout=PATIENT_S) as client:
         for count, partition in enumerate(order, 1):
             await client.set(f"{namespace}:{{{partition}}}:fence", 4_000_000_000_000_000)
             async with parted.turn(keys_in(parted, partition, 1, "s")[0]) as turn:
@@ -111,7 +112,7 @@ async def test_what_a_message_sends_arrives_once_though_its_commit_was_lost_and_
         kept = lane.messages, lane.delayed, await parted.dead_letters.list()
         return [[message.id for message in messages] for messages in kept]
 
-    async with redis.asyncio.Redis.from_url(redis_url) as client:
+    async with redis.asyncio.Redis.from_url(redis_url, socket_timeout=PATIENT_S) as client:
         copy = Copy(client, namespace, 0)
         if becomes == "waiting":
             await parted.lanes.pause(target)
@@ -147,7 +148,7 @@ async def test_a_message_that_is_submitted_again_after_its_window_sends_again(
     async def mail(turn: Turn[Any]) -> None:
         sent.append(turn.id)
 
-    async with redis.asyncio.Redis.from_url(redis_url) as client, working(parted):
+    async with redis.asyncio.Redis.from_url(redis_url, socket_timeout=PATIENT_S) as client, working(parted):
         await (await parted.submit("order", 1, message_id="o")).result(20)
         await until(lambda: len(sent) == 2)
         assert (await parted.submit("order", 1, message_id="o")).status == "duplicate"
@@ -260,7 +261,7 @@ async def test_what_a_dead_letter_sends_arrives_once_though_its_death_was_lost_a
     async def mail(turn: Turn[Any]) -> None:
         ran.append(turn.body)
 
-    async with redis.asyncio.Redis.from_url(redis_url) as client:
+    async with redis.asyncio.Redis.from_url(redis_url, socket_timeout=PATIENT_S) as client:
         copy = Copy(client, namespace, 0)
         await parted.submit("order", "book", message_id="m")
         await copy.take()
@@ -295,7 +296,7 @@ async def test_a_message_whose_death_was_lost_may_be_committed_and_what_it_sends
     async def mail(turn: Turn[Any]) -> None:
         mails.append(turn.body)
 
-    async with redis.asyncio.Redis.from_url(redis_url) as client:
+    async with redis.asyncio.Redis.from_url(redis_url, socket_timeout=PATIENT_S) as client:
         copy = Copy(client, namespace, 0)
         await parted.submit("order", 1)
         await copy.take()

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from inturn import Interrupted, InTurn, LaneTimeout, Turn
+from inturn.settings import Settings
 from inturn.store.lane import Begun, Opening
+from tests.conftest import PATIENT_S
 from tests.lanes.workbench import Gate, apart, counted, working
 from tests.waiting import until_waiting
 
@@ -206,7 +208,7 @@ def hold(url: str, namespace: str, told: Connection) -> None:
     """Another process: it has an interruptible turn until that is taken from it."""
 
     async def main() -> None:
-        async with InTurn(url, namespace=namespace) as app:
+        async with InTurn(url, namespace=namespace, settings=Settings(store_timeout=PATIENT_S)) as app:
             try:
                 async with app.turn("k", state=list, interruptible=True) as turn:
                     turn.state.append("never")

@@ -13,6 +13,7 @@ from inturn.compat.conversation import ConversationLock
 from inturn.compat.managers import AsyncDistributedLockManager
 from inturn.compat.visitor import VisitorLockService
 from inturn.errors import ConversationLockError
+from tests.conftest import PATIENT_S
 from tests.lanes.plain_key import SOON_S, on_redis
 from tests.lanes.workbench import SLACK_S, Gate, working
 
@@ -56,7 +57,7 @@ async def test_the_ready_made_managers_and_our_turns_exclude_each_other(
     app: InTurn, other: InTurn, redis_url: str, namespace: str, kind: str, over: str
 ) -> None:
     gate = Gate()
-    client = redis.asyncio.Redis.from_url(redis_url)
+    client = redis.asyncio.Redis.from_url(redis_url, socket_timeout=PATIENT_S)
     template, take, give_back = manager(kind, client if over == "client" else other, namespace)
 
     @app.handler("h", key="k:{uid}", shares=template)

@@ -9,6 +9,7 @@ import pytest
 from inturn import InTurn, Turn
 from inturn.errors import StateMismatch
 from inturn.settings import Settings
+from tests.conftest import PATIENT_S
 from tests.lanes.workbench import Gate, events_until, submit, told, working
 from tests.waiting import until, until_status
 
@@ -229,7 +230,8 @@ async def test_a_burst_that_the_new_version_began_is_not_taken_over_by_the_old_w
 
 
 async def test_two_applications_on_one_redis_do_not_see_each_other(redis_url: str, namespace: str) -> None:
-    apps = [InTurn(redis_url, namespace=f"{namespace}-{n}", settings=Settings()) for n in (1, 2)]
+    patient = Settings(store_timeout=PATIENT_S)
+    apps = [InTurn(redis_url, namespace=f"{namespace}-{n}", settings=patient) for n in (1, 2)]
     one, two = apps
     gates = [Gate(), Gate()]
     for number, (each, gate) in enumerate(zip(apps, gates, strict=True), 1):
@@ -269,9 +271,10 @@ async def test_two_applications_on_one_redis_do_not_see_each_other(redis_url: st
 
 
 async def test_a_worker_of_one_application_runs_nothing_of_the_other(redis_url: str, namespace: str) -> None:
+    patient = Settings(store_timeout=PATIENT_S)
     async with (
-        InTurn(redis_url, namespace=f"{namespace}-1") as one,
-        InTurn(redis_url, namespace=f"{namespace}-2") as two,
+        InTurn(redis_url, namespace=f"{namespace}-1", settings=patient) as one,
+        InTurn(redis_url, namespace=f"{namespace}-2", settings=patient) as two,
     ):
         for each in (one, two):
 

@@ -13,7 +13,7 @@ import redis.asyncio
 from inturn import InTurn, StoreUnavailable, Turn
 from inturn.lanes.watch import Watch
 from inturn.settings import Settings
-from tests.conftest import MakeApp
+from tests.conftest import PATIENT_S, MakeApp
 from tests.lanes.workbench import Gate, add_talker, events_until, submit, told, working
 from tests.servers import PrivateRedis
 from tests.waiting import until, until_status
@@ -73,7 +73,11 @@ async def test_who_stops_watching_hears_nothing_more(app: InTurn, other: InTurn)
 
 
 async def test_when_the_last_watcher_has_left_redis_has_no_channel_for_it(redis_url: str, namespace: str) -> None:
-    async with redis.asyncio.Redis.from_url(redis_url) as opened, InTurn(redis_url, namespace=namespace) as app:
+    patient = Settings(store_timeout=PATIENT_S)
+    async with (
+        redis.asyncio.Redis.from_url(redis_url, socket_timeout=PATIENT_S) as opened,
+        InTurn(redis_url, namespace=namespace, settings=patient) as app,
+    ):
         client: Any = opened
 
         async def channels() -> list[Any]:
@@ -105,7 +109,7 @@ async def test_closing_a_watch_ends_the_waiting_for_its_next_event(app: InTurn) 
 
 
 async def test_closing_the_app_ends_its_watches(store_url: str, namespace: str) -> None:
-    app = InTurn(store_url, namespace=namespace)
+    app = InTurn(store_url, namespace=namespace, settings=Settings(store_timeout=PATIENT_S))
     watch = app.watch("k")
     await watch.open()
     reading = asyncio.create_task(events_until(watch))

@@ -295,7 +295,7 @@ async def test_sends_reach_lanes_of_every_partition_once_and_in_order(make_app: 
 
 async def test_a_killed_connection_does_not_lose_the_sends_between_partitions(redis_url: str, namespace: str) -> None:
     """The forward is done by hand after the commit, or by any process's beat: here its first try finds no store."""
-    settings = Settings(partitions=4)
+    settings = Settings(partitions=4, store_timeout=PATIENT_S)
     async with (
         InTurn(redis_url, namespace=namespace, settings=settings) as app,
         InTurn(redis_url, namespace=namespace, settings=settings) as other,
@@ -395,7 +395,8 @@ def keys_by_partition(app: InTurn, name: str, count: int) -> list[list[str]]:
 
 async def test_no_handler_starves_in_any_partition(redis_url: str, namespace: str) -> None:
     ran: list[str] = []
-    async with InTurn(redis_url, namespace=namespace, settings=Settings(partitions=PARTITIONS)) as app:
+    settings = Settings(partitions=PARTITIONS, store_timeout=PATIENT_S)
+    async with InTurn(redis_url, namespace=namespace, settings=settings) as app:
 
         @app.handler("first", key="{k}")
         async def first(turn: Turn[Any]) -> None:
@@ -441,7 +442,8 @@ async def test_turns_that_are_claimed_in_several_partitions_have_tokens_of_their
 async def test_a_claim_that_is_not_answered_holds_up_no_other_partition_and_its_room_is_kept(
     redis_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = InTurn(redis_url, namespace=namespace, settings=Settings(partitions=PARTITIONS))
+    settings = Settings(partitions=PARTITIONS, store_timeout=PATIENT_S)
+    app = InTurn(redis_url, namespace=namespace, settings=settings)
     store = app.process.store
     slow, *others = [
         next(key for key in (f"k{n}" for n in range(1000)) if store.partition_of(key) == partition)

@@ -11,18 +11,22 @@ from typing import Any
 import pytest
 
 from inturn import sync
+from inturn.settings import Settings
+from tests.conftest import PATIENT_S
 from tests.waiting import wait_until
+
+PATIENT = Settings(store_timeout=PATIENT_S)
 
 
 @pytest.fixture
 def app(store_url: str, namespace: str) -> Iterator[sync.InTurn]:
-    with sync.InTurn(store_url, namespace=namespace) as app:
+    with sync.InTurn(store_url, namespace=namespace, settings=PATIENT) as app:
         yield app
 
 
 @pytest.fixture
 def other(store_url: str, namespace: str) -> Iterator[sync.InTurn]:
-    with sync.InTurn(store_url, namespace=namespace) as app:
+    with sync.InTurn(store_url, namespace=namespace, settings=PATIENT) as app:
         yield app
 
 

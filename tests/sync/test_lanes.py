@@ -31,6 +31,7 @@ from inturn import (
 from inturn.errors import OwnLane
 from inturn.process.waiter import Waiter
 from inturn.store.protocol import Request
+from tests.sync.conftest import PATIENT
 from tests.waiting import wait_until
 
 
@@ -159,7 +160,7 @@ def test_a_signal_stops_a_blocking_worker_in_good_order(
 
 def test_a_signal_before_the_worker_has_begun_ends_it_too(sqlite_url: str) -> None:
     """The store's check is what takes time at the start: here it takes as long as the signal does."""
-    app = sync.InTurn(sqlite_url)
+    app = sync.InTurn(sqlite_url, settings=PATIENT)
     add_count(app)
     ready = app.inner.process.ready
 
@@ -304,7 +305,7 @@ def test_an_interrupt_before_a_turn_is_known_to_have_begun_gives_it_back(
 
 
 def test_closing_the_app_ends_the_wait_for_a_turn(store_url: str, namespace: str, other: sync.InTurn) -> None:
-    app = sync.InTurn(store_url, namespace=namespace)
+    app = sync.InTurn(store_url, namespace=namespace, settings=PATIENT)
     ended: list[BaseException] = []
 
     def wait_for_it() -> None:

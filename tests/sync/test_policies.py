@@ -12,6 +12,8 @@ import pytest
 import redis
 
 from inturn import Interrupted, LeaseLost, MessageCancelled, Superseded, Turn, sync
+from tests.conftest import PATIENT_S
+from tests.sync.conftest import PATIENT
 from tests.waiting import wait_until
 
 
@@ -191,7 +193,10 @@ def test_a_lock_is_as_before(app: sync.InTurn, other: sync.InTurn) -> None:
 
 def test_a_turn_shares_a_plain_key(redis_url: str, namespace: str) -> None:
     key = f"lock:conv:{namespace}"
-    with sync.InTurn(redis_url, namespace=namespace) as app, redis.Redis.from_url(redis_url) as client:
+    with (
+        sync.InTurn(redis_url, namespace=namespace, settings=PATIENT) as app,
+        redis.Redis.from_url(redis_url, socket_timeout=PATIENT_S) as client,
+    ):
         with app.turn("k", shares=key):
             assert client.set(key, "theirs", nx=True, px=30_000) is None
         assert client.get(key) is None

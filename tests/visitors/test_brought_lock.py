@@ -18,7 +18,7 @@ from inturn.settings import Settings
 from inturn.testing import drain
 from inturn.visitors.projects import ProjectSettings
 from inturn.visitors.responder import VisitorResponder
-from tests.conftest import MakeApp
+from tests.conftest import PATIENT_S, MakeApp
 from tests.servers import PrivateRedis
 from tests.visitors.world import SKIPPED, Recorder, answers, outcomes, said, set_up
 from tests.waiting import until
@@ -93,7 +93,7 @@ async def test_with_drop_an_absent_grant_skips_the_message(
 async def test_a_lock_whose_store_is_away_is_not_one_that_is_held(
     app: InTurn, agent: Recorder, busy: str, fresh_redis: PrivateRedis, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with redis.asyncio.Redis.from_url(fresh_redis.url) as client:
+    async with redis.asyncio.Redis.from_url(fresh_redis.url, socket_timeout=PATIENT_S) as client:
         responder = VisitorResponder(app, agent, VisitorLockService(client))
         await set_up(responder, busy=busy)
         fresh_redis.kill()
@@ -163,8 +163,8 @@ async def test_the_ready_made_lock_service_keeps_others_out(make_app: MakeApp, a
 
 async def test_shares_holds_the_plain_key_while_it_answers(redis_url: str, namespace: str, agent: Recorder) -> None:
     visitor = f"v-{namespace}"  # plain keys know no namespace
-    app = InTurn(redis_url, namespace=namespace, settings=Settings())
-    async with app, redis.asyncio.Redis.from_url(redis_url) as client:
+    app = InTurn(redis_url, namespace=namespace, settings=Settings(store_timeout=PATIENT_S))
+    async with app, redis.asyncio.Redis.from_url(redis_url, socket_timeout=PATIENT_S) as client:
         responder = VisitorResponder(app, agent, shares=True)
         await set_up(responder)
         await responder.conversations.open("c9", "p1", visitor)
@@ -189,7 +189,7 @@ async def test_visitors_of_one_name_in_two_tenants_do_not_share_a_lock(
     redis_url: str, namespace: str, agent: Recorder
 ) -> None:
     visitor, lock = f"v-{namespace}", Lock()
-    async with InTurn(redis_url, namespace=namespace, settings=Settings()) as app:
+    async with InTurn(redis_url, namespace=namespace, settings=Settings(store_timeout=PATIENT_S)) as app:
         responder = VisitorResponder(app, agent, lock, shares=True)
         agent.hold()
         running = []

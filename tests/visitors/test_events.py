@@ -94,7 +94,7 @@ async def test_the_failure_of_another_conversation_is_not_told_here(
         await back.app.lanes.clear("visitor:v1")
         agent.reply = lambda ask: "well"
         await back.handle_visitor_message(said(1))
-        # the stream looks at the chat whatever happens in the lane: if it reads late, it finds the answer before the sign
+        # the stream looks at the chat whatever happens in the lane: if it is late, it finds the answer before the sign
         assert {each.event for each in await events.take(2)} == {"typing", "answer"}
 
 

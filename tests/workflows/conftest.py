@@ -11,7 +11,7 @@ import redis.asyncio
 from inturn.agents.protocol import Agent
 from inturn.workflows import Owner, RedisWorkflowStateStore, WorkflowOrchestrator, WorkflowState
 from inturn.workflows.config import OrchestratorConfig
-from tests.conftest import MakeApp
+from tests.conftest import PATIENT_S, MakeApp
 from tests.http.site import Site, opened
 from tests.waiting import until
 from tests.workflows.scripted import DEFINITION, Scripted
@@ -52,7 +52,7 @@ async def site(store_url: str, namespace: str) -> AsyncIterator[Site]:
 
 @pytest.fixture
 async def client(redis_url: str) -> AsyncIterator[redis.asyncio.Redis]:
-    async with redis.asyncio.Redis.from_url(redis_url) as client:
+    async with redis.asyncio.Redis.from_url(redis_url, socket_timeout=PATIENT_S) as client:
         yield client
 
 

@@ -23,6 +23,7 @@ from inturn.settings import Settings
 from inturn.workflows import WorkflowOrchestrator
 from inturn.workflows.config import OrchestratorConfig
 from inturn.workflows.state import BusyTurn
+from tests.conftest import PATIENT_S
 from tests.lanes.plain_key import Plain, on_redis
 from tests.lanes.workbench import Gate
 from tests.servers import PrivateRedis
@@ -297,7 +298,7 @@ async def test_the_lock_is_given_back_when_the_turn_fails_or_is_cancelled(
 
 @pytest.fixture
 async def foreign(redis_url: str, namespace: str) -> AsyncIterator[ConversationLock]:
-    async with redis.asyncio.Redis.from_url(redis_url) as client:
+    async with redis.asyncio.Redis.from_url(redis_url, socket_timeout=PATIENT_S) as client:
         yield ConversationLock(client)
 
 

@@ -10,9 +10,11 @@ import redis.asyncio
 
 from inturn import InTurn
 from inturn.errors import SettingsError, StateMismatch, StoreUnavailable
+from inturn.settings import Settings
 from inturn.workflows import Owner, RedisWorkflowStateStore, WorkflowState
 from inturn.workflows.plain_state import read_state
 from inturn.workflows.state import Line
+from tests.conftest import PATIENT_S
 from tests.servers import PrivateRedis
 from tests.workflows.conftest import state_of
 
@@ -73,14 +75,14 @@ async def test_a_key_that_holds_no_string_is_a_state_that_cannot_be_read(
     redis_url: str, client: redis.asyncio.Redis, namespace: str
 ) -> None:
     await client.hset(f"wf:{namespace}", "status", "active")
-    async with InTurn(redis_url, namespace=namespace) as app:
+    async with InTurn(redis_url, namespace=namespace, settings=Settings(store_timeout=PATIENT_S)) as app:
         for source in (client, app):
             with pytest.raises(StateMismatch, match=f"wf:{namespace}.*is no string"):
                 await RedisWorkflowStateStore(source).get(namespace)
 
 
 async def test_a_redis_that_is_away_is_the_store_that_is_away(fresh_redis: PrivateRedis, namespace: str) -> None:
-    async with redis.asyncio.Redis.from_url(fresh_redis.url) as client:
+    async with redis.asyncio.Redis.from_url(fresh_redis.url, socket_timeout=PATIENT_S) as client:
         plain = RedisWorkflowStateStore(client)
         await plain.set(namespace, state_of(namespace))
         fresh_redis.kill()
@@ -208,7 +210,7 @@ def test_a_state_whose_owner_cannot_be_read_belongs_to_nobody_who_asks(written: 
 
 
 async def test_an_app_on_redis_is_a_client_too(redis_url: str, client: redis.asyncio.Redis, namespace: str) -> None:
-    async with InTurn(redis_url, namespace=namespace) as app:
+    async with InTurn(redis_url, namespace=namespace, settings=Settings(store_timeout=PATIENT_S)) as app:
         plain = RedisWorkflowStateStore(app, ttl_seconds=1000)
         assert await plain.get(namespace) is None
         await plain.set(namespace, state_of(namespace, collected_data={"name": "Ada"}))

@@ -12,6 +12,7 @@ from inturn.agents.activity import Activity
 from inturn.agents.protocol import Ask
 from inturn.errors import LaneBusy
 from inturn.workflows import RedisWorkflowStateStore, WorkflowOrchestrator, WorkflowState
+from tests.conftest import PATIENT_S
 from tests.workflows.conftest import ADA, MakeOrchestrator, begin
 from tests.workflows.scripted import Scripted, collecting
 from tests.workflows.unguarded import DictStates, States, Unguarded
@@ -40,7 +41,7 @@ async def test_without_a_guard_updates_are_lost(agent: Scripted, where: str, red
             yield activity
 
     agent.answer = answers_when_all_have_read
-    async with redis.asyncio.Redis.from_url(redis_url) as client:
+    async with redis.asyncio.Redis.from_url(redis_url, socket_timeout=PATIENT_S) as client:
         states: States = DictStates() if where == "dict" else RedisWorkflowStateStore(client)
         await states.set(namespace, WorkflowState(conversation_id=namespace, definition="intake", owner=ADA))
         unguarded = Unguarded(agent, states)
