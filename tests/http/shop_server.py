@@ -1,4 +1,4 @@
-"""A shop on FastAPI and uvicorn, in a process of its own: python -m tests.http.shop_server URL NAMESPACE FOLDER.
+"""A shop on FastAPI and uvicorn, in a process of its own: python -m tests.http.shop_server URL NAMESPACE FOLDER TTL.
 
 Every run of an endpoint adds a line to `runs` in the folder; an order with `hold` waits until `opened` stands there.
 """
@@ -22,9 +22,7 @@ from pydantic import BaseModel
 
 from inturn import InTurn
 from inturn.http import IdempotencyMiddleware
-
-TTL_S = 5.0
-"""Longer than a busy machine lets a process wait for its turn, and short enough to wait for after a kill."""
+from inturn.settings import Settings
 
 
 class Order(BaseModel):
@@ -43,7 +41,7 @@ async def until_opened(folder: Path) -> None:
         await asyncio.sleep(0.005)
 
 
-def make(turns: InTurn, folder: Path) -> FastAPI:
+def make(turns: InTurn, folder: Path, ttl_s: float) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with turns:
@@ -57,7 +55,7 @@ def make(turns: InTurn, folder: Path) -> FastAPI:
         response.headers["x-stamp"] = "stamped"
         return response
 
-    app.add_middleware(IdempotencyMiddleware, turns=turns, required=["/orders"], ttl=TTL_S)
+    app.add_middleware(IdempotencyMiddleware, turns=turns, required=["/orders"], ttl=ttl_s)
 
     def run(name: str) -> int:
         with (folder / "runs").open("a") as runs:
@@ -103,8 +101,10 @@ def make(turns: InTurn, folder: Path) -> FastAPI:
 
 
 def main() -> None:
-    url, namespace, folder = sys.argv[1:]
-    app = make(InTurn(url, namespace=namespace), Path(folder))
+    url, namespace, folder, ttl = sys.argv[1:]
+    # a store that gets the processor late is not away
+    turns = InTurn(url, namespace=namespace, settings=Settings(store_timeout=20.0))
+    app = make(turns, Path(folder), float(ttl))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         sys.stdout.write(json.dumps({"event": "port", "name": "", "port": listening.getsockname()[1]}) + "\n")
         sys.stdout.flush()

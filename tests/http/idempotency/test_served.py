@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,32 +19,31 @@ from tests.servers import PrivateRedis
 
 ORDER = {"item": "tea"}
 HELD = {"item": "tea", "hold": True}
+TTL_S = 60.0
+"""Nobody is taken for dead who only gets the processor late."""
+SHORT_TTL_S = 5.0
+"""Short enough to wait for after a kill."""
 
 
 class Pair:
-    """Two server processes on one store. A killed one is started anew for the next test."""
+    """Two server processes on one store."""
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path, ttl_s: float) -> None:
         self.folder = folder
-        self._command = ["tests.http.shop_server", url, f"test-{uuid.uuid4().hex[:12]}", str(folder)]
-        self._children: dict[int, tuple[Child, str]] = {}
+        self._command = ["tests.http.shop_server", url, f"test-{uuid.uuid4().hex[:12]}", str(folder), str(ttl_s)]
+        self._children: list[Child] = []
+        self._urls: list[str] = []
 
     def running(self) -> list[tuple[Child, str]]:
         """Both, each with its URL."""
-        new = {at: Child(*self._command) for at in (0, 1) if at not in self._children or self._has_ended(at)}
-        for at, child in new.items():
-            self._children[at] = child, f"http://127.0.0.1:{child.hears('port', within=30)['port']}"
-        return [self._children[at] for at in (0, 1)]
-
-    def _has_ended(self, at: int) -> bool:
-        child, _ = self._children[at]
-        if child.process.poll() is None:
-            return False
-        child.end()
-        return True
+        while len(self._children) < 2:
+            self._children.append(Child(*self._command))
+        for child in self._children[len(self._urls) :]:
+            self._urls.append(f"http://127.0.0.1:{child.hears('port')['port']}")
+        return list(zip(self._children, self._urls, strict=True))
 
     def end(self) -> None:
-        for child, _ in self._children.values():
+        for child in self._children:
             child.end()
 
 
@@ -73,13 +72,13 @@ def pair(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, redis_server: PrivateRedis
 ) -> Iterator[Pair]:
     folder = tmp_path_factory.mktemp("shop")
-    pair = Pair(redis_server.url if request.param == "redis" else f"sqlite:///{folder / 'inturn.db'}", folder)
+    pair = Pair(redis_server.url if request.param == "redis" else f"sqlite:///{folder / 'inturn.db'}", folder, TTL_S)
     yield pair
     pair.end()
 
 
-@pytest.fixture
-async def served(pair: Pair, namespace: str) -> AsyncIterator[Served]:
+@asynccontextmanager
+async def known_to(pair: Pair, namespace: str) -> AsyncIterator[Served]:
     """The two servers, for a caller that they have never seen: keys are scoped by caller."""
     for name in ("runs", "opened"):
         (pair.folder / name).unlink(missing_ok=True)
@@ -93,6 +92,23 @@ async def served(pair: Pair, namespace: str) -> AsyncIterator[Served]:
             for _, url in running
         ]
         yield Served([child for child, _ in running], clients, pair.folder)
+
+
+@pytest.fixture
+async def served(pair: Pair, namespace: str) -> AsyncIterator[Served]:
+    async with known_to(pair, namespace) as made:
+        yield made
+
+
+@pytest.fixture
+async def short_lived(store_url: str, tmp_path: Path, namespace: str) -> AsyncIterator[Served]:
+    """Two servers for one test, to be killed."""
+    pair = Pair(store_url, tmp_path, SHORT_TTL_S)
+    try:
+        async with known_to(pair, namespace) as made:
+            yield made
+    finally:
+        await asyncio.to_thread(pair.end)
 
 
 def keyed(key: str = "k") -> dict[str, str]:
@@ -157,14 +173,14 @@ async def test_of_fifty_equal_requests_to_two_servers_one_runs(served: Served) -
     assert served.runs() == ["order"]
 
 
-async def test_after_kill_9_in_the_middle_a_repeat_runs_once(served: Served) -> None:
-    here, there = served.clients
+async def test_after_kill_9_in_the_middle_a_repeat_runs_once(short_lived: Served) -> None:
+    here, there = short_lived.clients
     first = asyncio.create_task(here.post("/orders", json=HELD, headers=keyed()))
-    await served.until_runs(1)
-    served.children[0].kill()
+    await short_lived.until_runs(1)
+    short_lived.children[0].kill()
     with pytest.raises(httpx.TransportError):
         await first
-    served.open()
+    short_lived.open()
     statuses: list[int] = []
     ends_at = clock.now() + 30
     while 201 not in statuses:
@@ -174,7 +190,7 @@ async def test_after_kill_9_in_the_middle_a_repeat_runs_once(served: Served) -> 
     assert set(statuses) <= {201, 409}
     again = await there.post("/orders", json=HELD, headers=keyed())
     assert again.json()["number"] == 2
-    assert served.runs() == ["order", "order"]
+    assert short_lived.runs() == ["order", "order"]
 
 
 async def test_a_client_that_gave_up_gets_the_response_when_it_comes_back(served: Served) -> None:
