@@ -47,7 +47,10 @@ class Answering:
 
 @asynccontextmanager
 async def serving(app: Any, protocol: type[Bounded] = Bounded, ws: Any = "none") -> AsyncIterator[Connect]:
-    config = uvicorn.Config(app, http=protocol, ws=ws, lifespan="off", log_config=None, log_level="critical")
+    config = uvicorn.Config(
+        app, http=protocol, ws=ws, lifespan="off", log_config=None, log_level="critical",
+        timeout_keep_alive=600,  # a test that stands still between two requests keeps its connection
+    )  # fmt: skip
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         running = asyncio.create_task(server._serve([listening]))
@@ -148,18 +151,32 @@ async def test_a_head_that_is_never_whole_is_not_waited_for(sent: bytes) -> None
 
 
 async def test_an_answer_may_take_longer_than_a_head() -> None:
-    class Brisk(Bounded):
-        limits = Limits(head_s=0.5)  # a head that is sent at once must not be late for it, however busy the machine is
+    made: list[Bounded] = []
+
+    class Known(Bounded):
+        limits = Limits(head_s=3600, body_s=3600, write_s=3600)  # the test looks, and moves the time
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            made.append(self)
+
+    def look_after_the_time() -> None:
+        (protocol,) = made
+        protocol._waits_since -= Known.limits.head_s
+        protocol._looking.cancel()
+        protocol._look()
 
     async def slow(scope: Scope, receive: Receive, send: Send) -> None:
-        await asyncio.sleep(1.5 * Brisk.limits.head_s)
+        look_after_the_time()
         await Answering()(scope, receive, send)
 
-    async with serving(slow, Brisk) as connect:
+    async with serving(slow, Known) as connect:
         reader, writer = await connect()
         for _ in range(2):
             writer.write(head())
             assert await answer(reader) == (200, b"0")
+        look_after_the_time()
+        assert made[0].transport.is_closing(), "the time for the next head is over"
 
 
 CHUNKED = head(b"transfer-encoding: chunked", method=b"POST")
