@@ -46,7 +46,7 @@ WRONG = {
 @pytest.fixture
 async def books(tmp_path: Path) -> str:
     url = f"sqlite:///{tmp_path / 'tasks.db'}"
-    database = Database(url)
+    database = Database(url, timeout_s=60.0)  # one that gets the processor late is not away
     await database.open()
     await database.close()
     write(url, GOOD)

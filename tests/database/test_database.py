@@ -251,7 +251,7 @@ async def test_a_database_is_closed_once_the_connection_of_a_cancelled_transacti
 
 
 def test_a_database_can_be_closed_after_its_loop_was_closed_under_a_connection(tmp_path: Path) -> None:
-    database = Database(f"sqlite:///{tmp_path}/x.db")
+    database = Database(f"sqlite:///{tmp_path}/x.db", timeout_s=PATIENT_S)
 
     async def leave_it() -> None:
         @sa.event.listens_for(database._engine.sync_engine, "reset")
@@ -310,14 +310,14 @@ async def test_a_server_that_refuses_for_a_moment_is_asked_again(fresh_postgres:
 )
 async def test_a_url_for_other_clients_is_understood(postgres_url: str, more: str) -> None:
     for url in (postgres_url, "postgres" + postgres_url.removeprefix("postgresql")):
-        database = Database(url + more)
+        database = Database(url + more, timeout_s=PATIENT_S)
         assert await database.version() is None
         await database.close()
 
 
 async def test_a_socket_may_stand_in_the_url(fresh_postgres: PrivatePostgres) -> None:
     place = f"host={fresh_postgres.folder}&port={fresh_postgres.port}&user=inturn"
-    database = Database(f"postgresql:///inturn?{place}")
+    database = Database(f"postgresql:///inturn?{place}", timeout_s=PATIENT_S)
     assert await database.version() is None
     await database.close()
 
@@ -333,7 +333,7 @@ def test_a_url_of_another_kind_is_refused_in_a_sentence_and_without_its_password
 
 
 async def test_a_schema_of_a_newer_version_is_left_alone(database_url: str) -> None:
-    database = Database(database_url)
+    database = Database(database_url, timeout_s=PATIENT_S)
     await database.migrate()
     await database.transaction(lambda at: at.execute(sa.text("UPDATE alembic_version SET version_num = '9999'")))
     for bring_up in (database.open, database.migrate):
@@ -343,7 +343,7 @@ async def test_a_schema_of_a_newer_version_is_left_alone(database_url: str) -> N
 
 
 def test_a_database_belongs_to_one_event_loop_until_it_is_closed(database_url: str) -> None:
-    database = Database(database_url)
+    database = Database(database_url, timeout_s=PATIENT_S)
 
     async def migrate() -> None:
         await database.migrate()
@@ -377,7 +377,7 @@ def test_every_kind_of_store_has_a_file_for_tasks(store: str, database: str) -> 
 
 
 async def test_what_a_migration_makes_it_can_take_away_again(database_url: str) -> None:
-    database = Database(database_url)
+    database = Database(database_url, timeout_s=PATIENT_S)
     await database.migrate()
 
     def go_down(sync: sa.Connection) -> list[str]:
@@ -395,7 +395,7 @@ async def test_what_a_migration_makes_it_can_take_away_again(database_url: str) 
 
 
 async def test_a_server_whose_postgres_is_outdated_does_not_start(postgres_url: str, sqlite_url: str) -> None:
-    api = make_app(Settings(url=sqlite_url, database_url=postgres_url))
+    api = make_app(Settings(url=sqlite_url, database_url=postgres_url, database_timeout=PATIENT_S))
     with pytest.raises(DatabaseOutdated, match=f"is empty, and this inturn needs version {module.HEAD}: run `inturn"):
         async with api.router.lifespan_context(api):
             raise AssertionError("it has started")
