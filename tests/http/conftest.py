@@ -10,6 +10,7 @@ import pytest
 from inturn import InTurn
 from inturn.http import IdempotencyMiddleware
 from inturn.settings import Settings
+from tests.conftest import PATIENT_S
 from tests.http.calls import Shop
 from tests.http.site import KEYS, Site, opened
 
@@ -21,7 +22,8 @@ async def make_turns(namespace: str) -> AsyncIterator[MakeTurns]:
     apps: list[InTurn] = []
 
     def make(url: str, **settings: Any) -> InTurn:
-        apps.append(InTurn(url, namespace=namespace, settings=Settings(**settings)))
+        patient = {"store_timeout": PATIENT_S, **settings}
+        apps.append(InTurn(url, namespace=namespace, settings=Settings(**patient)))
         return apps[-1]
 
     yield make

@@ -13,6 +13,7 @@ from inturn import InTurn
 from inturn.http.asgi import ASGIApp
 from inturn.settings import Settings
 from inturn.web.app import make_app
+from tests.conftest import PATIENT_S
 from tests.http.calls import Call
 from tests.workflows.scripted import DEFINITION, Scripted
 
@@ -57,8 +58,8 @@ class Site:
 
 @asynccontextmanager
 async def opened(url: str, namespace: str, **settings: Any) -> AsyncIterator[Site]:
-    settings.setdefault("services", ("chat", "ai"))
-    chosen = Settings(url=url, namespace=namespace, **settings)
+    given = {"services": ("chat", "ai"), "store_timeout": PATIENT_S, **settings}
+    chosen = Settings(url=url, namespace=namespace, **given)
     turns, agent = InTurn(settings=chosen), Scripted()
     api = make_app(chosen, app=turns, agent=agent, definitions=DEFINITION, grace=5)
     transport = httpx.ASGITransport(api)

@@ -21,6 +21,7 @@ from inturn.http.problems import CATALOGUE, SCHEMA
 from inturn.settings import Settings
 from inturn.web.app import make_app
 from inturn.workflows.config import OrchestratorConfig
+from tests.conftest import PATIENT_S
 from tests.http.site import ADA_KEY, Site, opened, problem
 from tests.servers import PrivateRedis
 from tests.waiting import until
@@ -163,10 +164,11 @@ async def until_ready(site: Site) -> None:
 async def test_with_its_store_away_every_route_is_503_and_then_it_goes_on(
     durable_redis: PrivateRedis, namespace: str
 ) -> None:
-    async with opened(durable_redis.url, namespace, store_timeout=3) as site:
+    async with opened(durable_redis.url, namespace) as site:
         await until(lambda: site.turns.process.is_ready, within_s=30)
         conversation = await site.start()
         await site.say(conversation, "name=Ada")
+        site.turns.process.store.timeout_s = 3.0
         durable_redis.kill()
 
         async def ask(path: str, method: str, operation: dict[str, Any]) -> None:
@@ -187,6 +189,7 @@ async def test_with_its_store_away_every_route_is_503_and_then_it_goes_on(
         assert (await site.client.get("/healthz")).status_code == 200
         assert site.agent.texts == ["name=Ada"]
         await asyncio.to_thread(durable_redis.start)
+        site.turns.process.store.timeout_s = PATIENT_S  # now one that answers late is not away
         await until_ready(site)
         answer = await site.say(conversation, "email=ada@example.com")
         assert answer.json()["workflow_state"]["collected_data"] == {"name": "Ada", "email": "ada@example.com"}
@@ -213,6 +216,7 @@ async def test_it_starts_without_its_store_and_works_when_that_comes(fresh_redis
         assert (await site.client.get("/readyz")).status_code == 503
         problem(await site.client.post("/api/v1/workflows"), 503, "store-unavailable")
         await asyncio.to_thread(fresh_redis.start)
+        site.turns.process.store.timeout_s = PATIENT_S  # now one that answers late is not away
         await until_ready(site)
         await site.start()
         await until(lambda: bool(site.turns.runtime.workers), within_s=30)

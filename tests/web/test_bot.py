@@ -31,6 +31,7 @@ from inturn.web.bot import ServedBot
 from tests.bot.beside_telegram import beside_telegram
 from tests.bot.companion import USER, Echo
 from tests.cli.conftest import Captured, one_sentence
+from tests.conftest import PATIENT_S
 from tests.http.site import ADA_KEY, BASE, KEYS, problem
 from tests.servers import PrivateRedis, free_port
 from tests.servers.telegram import TOKEN, Dropped, Hang, Refuse, ServerError, TelegramServer, TooMany
@@ -71,7 +72,7 @@ class Server:
 def settings_of(url: str, telegram: TelegramServer, **more: Any) -> Settings:
     given = {
         "url": url, "bot_token": TOKEN, "bot_api_url": telegram.url, "bot_webhook_url": PUBLIC, "bot_quiet": 0.0,
-        "bot_webhook_secret": SECRET, "services": ("chat", "bot"),
+        "bot_webhook_secret": SECRET, "services": ("chat", "bot"), "store_timeout": PATIENT_S,
     }  # fmt: skip
     return Settings.model_validate(given | more)
 
@@ -274,7 +275,7 @@ async def test_with_the_store_away_it_is_503_and_what_is_brought_again_is_answer
 
         await until(is_taken)
         await telegram.until(lambda: telegram.texts(USER))
-        server.turns.process.store.timeout_s = 20.0  # now a store that answers late is not away
+        server.turns.process.store.timeout_s = PATIENT_S  # now a store that answers late is not away
         assert (await server.push()).status_code == 200
         assert (await server.push(UPDATE | {"update_id": 8})).status_code == 200
         await telegram.until(lambda: len(telegram.texts(USER)) == 2)
