@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from tests.cli.conftest import Captured, one_sentence
 from tests.conftest import PATIENT_S
 from tests.http.site import ADA_KEY, BASE, KEYS, problem
 from tests.servers import PrivateRedis, free_port
+from tests.servers.server import keep_port
 from tests.servers.telegram import TOKEN, Dropped, Hang, Refuse, ServerError, TelegramServer, TooMany
 from tests.waiting import until
 
@@ -364,7 +365,8 @@ def test_a_real_server_is_called_by_telegram_and_answers(
     for name, value in (("TOKEN", TOKEN), ("WEBHOOK_URL", url)):
         monkeypatch.setenv(f"INTURN_BOT_{name}", value)
     words = ["serve", "--url", sqlite_url, "--port", str(port), "--grace", "5"]
-    assert beside_telegram(monkeypatch, script, words) == 0
+    with keep_port(port) or nullcontext():  # it takes a second to come to it, and others look for a free one meanwhile
+        assert beside_telegram(monkeypatch, script, words) == 0
     out, err = capsys.readouterr()
     assert out.startswith(f"inturn serves {url} ")
     assert TOKEN not in out + err + caplog.text
