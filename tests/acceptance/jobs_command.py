@@ -37,7 +37,8 @@ class Command:
         written = os.open(self.file, os.O_WRONLY | os.O_CREAT)
         try:
             with pytest.MonkeyPatch.context() as patched:
-                for name, value in environ.items():
+                own = {"DATABASE_URL": f"sqlite:///{folder}/tasks.db"}  # by default it would be where the tests are run
+                for name, value in (own | environ).items():
                     patched.setenv(name, value)
                 self.process = ModuleProcess("inturn.cli.main", words, files={1: written, 2: written})
         finally:
