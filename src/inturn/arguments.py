@@ -27,7 +27,7 @@ def name(value: object, field: str = "name", maximum: int = MAX_NAME_BYTES) -> s
         raise ArgumentError(field, f"is {size} bytes long; at most {maximum} are allowed", value[:40] + "…")
     if "\0" in value:
         raise ArgumentError(field, "must not contain NUL", value)
-    return str.__str__(value)  # an enum member counts as its JSON value: the name is the same before and after its way
+    return str.__str__(value)  # an enum member counts as its JSON value, as in a template
 
 
 def seconds(value: object, field: str, *, allow_zero: bool = False, maximum: float = MAX_TTL_S) -> float:
